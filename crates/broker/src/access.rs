@@ -139,11 +139,12 @@ impl Access {
     }
 
     /// Returns whether the client may do this with at least one resource of the type; a denial is
-    /// counted and logged.
-    #[inline]
-    pub(crate) fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
-        let limited = self.0.as_ref();
-        limited.is_none_or(|limited| limited.may_any(operation, resource_type))
+    /// counted and logged. It may rest, so a caller judges again if ACLs have changed meanwhile.
+    pub(crate) async fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
+        match &self.0 {
+            Some(limited) => limited.may_any(operation, resource_type).await,
+            None => true,
+        }
     }
 
     /// Returns whether ACLs permit this, in every mode; nothing is counted. For a right that
@@ -247,21 +248,22 @@ impl LimitedAccess {
         self.passes((action, false), self.decide(action))
     }
 
-    fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
+    async fn may_any(&self, operation: Operation, resource_type: ResourceType) -> bool {
         let (policy, client) = (&self.authorizer.policy, self.client());
+        let audited = self.audited.as_ref();
+        let wants_rule = audited.is_some_and(|audited| audited.takes_allowed(operation));
         let asked = (operation, resource_type);
-        let denied = self.acls.deny_any(policy, &client, asked);
+        let decided = self.acls.decide_any(policy, &client, asked, wants_rule);
+        let decision = decided.await;
         let action = Action {
             operation,
             resource_type,
             name: "(any)",
         };
-        if let Some(decision) = denied {
+        if !decision.is_allowed() {
             return self.passes((&action, true), decision);
         }
-        let index = self.acls.index();
-        let decide = || index.decide_any(policy, &client, operation, resource_type);
-        self.note_allowed((&action, true), decide);
+        self.note_allowed((&action, true), || decision);
         true
     }
 

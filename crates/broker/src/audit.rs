@@ -18,9 +18,9 @@ mod request;
 use std::fmt;
 use std::sync::Arc;
 
-pub use changes::{AuditedChange, AuditedRecords, TEXT_BYTES_MAX};
+pub use changes::{AuditedChange, AuditedRecords, RECORDS_BYTES_MAX, TEXT_BYTES_MAX};
 pub use classes::{AuditClass, AuditClasses};
-pub use event::{AuditDetail, AuditEvent, AuditOrigin, AuditedRight};
+pub use event::{ADMIN_API, AuditDetail, AuditEvent, AuditOrigin, AuditedRight};
 pub(crate) use request::{AuditedRequest, AuditedTurn};
 
 /// Takes the events of a process, from any thread.

@@ -78,6 +78,8 @@ struct AuditState {
     is_ending: AtomicBool,
     failing: Mutex<Option<String>>,
     is_failing: AtomicBool,
+    /// True if it was said that a write hangs.
+    said_hanging: AtomicBool,
     /// When the write began that is under way, in milliseconds since `begin`, plus one; 0 if none
     /// is.
     busy_since: AtomicU64,
@@ -110,7 +112,8 @@ impl AuditLog {
                     files: settings.files,
                 };
                 let mut file = AuditFile::new(SystemDisk, path.clone(), limits);
-                if let Err(error) = file.open() {
+                let first = settings.required.then(|| line::of_start(wall_ms()));
+                if let Err(error) = file.open_with(first) {
                     let named = || format!("audit.path={}", path.display());
                     if error.is_unsafe() || settings.required {
                         return Err(anyhow::Error::new(error)).with_context(named);
@@ -146,6 +149,7 @@ impl AuditLog {
             is_ending: AtomicBool::new(false),
             failing: Mutex::default(),
             is_failing: AtomicBool::new(false),
+            said_hanging: AtomicBool::new(false),
             busy_since: AtomicU64::new(0),
             begin: Instant::now(),
             metrics,
@@ -161,6 +165,7 @@ impl AuditLog {
     pub fn reason(&self) -> Option<Reason> {
         let failing = self.0.failing.lock();
         let failing = failing.unwrap_or_else(PoisonError::into_inner).clone();
+        self.notice_hanging();
         let hangs = || self.hangs().then(|| "its disk does not answer".to_owned());
         let example = failing.or_else(hangs)?;
         Reason::degraded("audit_file", 1, example)
@@ -227,7 +232,24 @@ impl AuditLog {
         self.0.busy_since.store(busy, Ordering::Release);
         let done = work();
         self.0.busy_since.store(0, Ordering::Release);
+        if self.0.said_hanging.swap(false, Ordering::AcqRel) {
+            let is_failing = self.0.is_failing.load(Ordering::Acquire);
+            self.0.metrics.failing.set(is_failing.into());
+            tracing::info!("the disk of the audit file answers again");
+        }
         done
+    }
+
+    /// Says once that a write hangs: the writer itself cannot.
+    fn notice_hanging(&self) {
+        if self.hangs() && !self.0.said_hanging.swap(true, Ordering::AcqRel) {
+            self.0.metrics.failing.set(1);
+            let required = self.0.required;
+            tracing::error!(
+                required,
+                "the disk of the audit file does not answer: events wait, as many as find room"
+            );
+        }
     }
 
     fn hangs(&self) -> bool {
@@ -255,6 +277,7 @@ impl AuditSink for AuditLog {
         if is_due && !self.0.is_failing.load(Ordering::Acquire) {
             self.0.wake.notify_one();
         }
+        self.notice_hanging();
     }
 
     fn takes_changes(&self) -> bool {

@@ -48,6 +48,7 @@ pub use principal::{Principal, PrincipalError, super_users};
 pub use raw::{AclError, CLUSTER_NAME, RawAcl, RawFilter, UnplacedAcl};
 pub use shared::SharedMap;
 pub use unlike::unlike_kafka;
+pub use worth::NamesWalk;
 
 /// How many ACLs one request may create or delete.
 pub const CHANGES_MAX: usize = 10_000;

@@ -2,20 +2,23 @@
 //!
 //! The records are what is true: they say what was changed whatever the request asked for. They are
 //! put into words off the shards, by the thread that writes; until then an event holds the records
-//! and the image before them, which names what a record only numbers (an ACL or a topic that goes).
+//! and what they only number (an ACL or a topic that goes). It holds no image: while a disk hangs
+//! very many events may wait, each with an image of its own.
 //! Invariants: the words hold no secret: of a credential the user and the mechanism, of a setting
-//! that is never shown only its name. Every record of a decision has its words. Not here: which
-//! records a request makes.
+//! that is never shown only its name. Every record of a decision has its words, and the largest
+//! decision has [`RECORDS_BYTES_MAX`] at most. Not here: which records a request makes.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use wire::acl::RawAcl;
+use wire::acl::{AclBinding, RawAcl};
+use wire::messages::TopicName;
 use wire::records::metadata::{ClientQuotaRecord, ConfigRecord, MetadataRecord};
 use wire::text::cut;
 use wire::types::{TopicId, Uuid, uuid_to_base64};
 
+use crate::controller::RECORDS_PER_REQUEST_MAX;
 use crate::image::{Image, ResourceType};
 use crate::options::ConfigKey;
 use crate::secret_settings::is_secret;
@@ -23,8 +26,17 @@ use crate::secret_settings::is_secret;
 /// Longest text of an event, in bytes.
 pub const TEXT_BYTES_MAX: usize = 1024;
 
-/// Bytes that a record takes, approximately: few have long texts.
+/// Bytes that a record takes besides its long texts, approximately.
 const RECORD_BYTES: usize = 512;
+
+/// Bytes of the texts of all records of a decision: of many, each keeps less.
+const RECORDS_TEXT_BYTES: usize = 2 << 20;
+
+/// Most bytes that the records of one decision take.
+pub const RECORDS_BYTES_MAX: usize = RECORDS_PER_REQUEST_MAX * RECORD_BYTES + RECORDS_TEXT_BYTES;
+
+/// Bytes of the long texts that a record of few keeps.
+const RECORD_TEXTS_MAX: usize = 4 * TEXT_BYTES_MAX;
 
 /// What stands in the place of a value that is never shown.
 const HIDDEN: &str = "[hidden]";
@@ -38,6 +50,8 @@ pub struct AuditedChange {
     pub target: String,
     /// The new state, or what is gone; empty if `what` says it all.
     pub value: String,
+    /// True if a text is longer than is kept of it.
+    pub is_cut: bool,
 }
 
 impl AuditedChange {
@@ -47,6 +61,7 @@ impl AuditedChange {
             what,
             target: cut(target, TEXT_BYTES_MAX).to_owned(),
             value: cut(value, TEXT_BYTES_MAX).to_owned(),
+            is_cut: target.len().max(value.len()) > TEXT_BYTES_MAX,
         }
     }
 
@@ -60,13 +75,20 @@ impl AuditedChange {
 /// The records of one change of the metadata.
 #[derive(Clone)]
 pub struct AuditedRecords {
-    /// The metadata before it.
-    before: Arc<Image>,
+    /// The names of topics that were there before and that records number.
+    // Bounded: `controller::RECORDS_PER_REQUEST_MAX`.
+    topics: BTreeMap<Uuid, TopicName>,
+    /// The ACLs that go.
+    // Bounded: `controller::RECORDS_PER_REQUEST_MAX`.
+    acls: BTreeMap<Uuid, Arc<AclBinding>>,
     records: Vec<MetadataRecord>,
+    bytes: usize,
     /// The configuration table, which says what is secret.
     keys: &'static [ConfigKey],
     /// True if the records are in the log and in force.
     pub is_done: bool,
+    /// True if a text is longer than is kept of it.
+    pub is_cut: bool,
 }
 
 /// Says nothing of the records: credentials are among them.
@@ -80,22 +102,50 @@ impl fmt::Debug for AuditedRecords {
 }
 
 impl AuditedRecords {
-    /// Keeps records that are about to be written.
+    /// Keeps records that are about to be written, and what they number in the metadata before.
     pub(crate) fn new(
-        before: Arc<Image>,
+        before: &Image,
         records: Vec<MetadataRecord>,
         keys: &'static [ConfigKey],
     ) -> Self {
-        Self {
-            before,
+        let share = RECORDS_TEXT_BYTES.checked_div(records.len()).unwrap_or(0);
+        let mut kept = Self {
+            topics: BTreeMap::new(),
+            acls: BTreeMap::new(),
             records,
+            bytes: 0,
             keys,
             is_done: false,
+            is_cut: false,
+        };
+        for record in &mut kept.records {
+            let (bytes, is_cut) = shortened(record, share.min(RECORD_TEXTS_MAX));
+            kept.bytes = kept
+                .bytes
+                .saturating_add(bytes)
+                .saturating_add(RECORD_BYTES);
+            kept.is_cut |= is_cut;
+            let topic_id = match record {
+                MetadataRecord::RemoveTopic(it) => it.topic_id,
+                MetadataRecord::Partition(it) => it.topic_id,
+                MetadataRecord::PartitionChange(it) => it.topic_id,
+                MetadataRecord::RemoveAccessControlEntry(it) => {
+                    let acl = before.acls().get(it.id).map(Arc::clone);
+                    kept.acls.extend(acl.map(|acl| (it.id, acl)));
+                    continue;
+                }
+                _ => continue,
+            };
+            if !kept.topics.contains_key(&topic_id) {
+                let name = before.topic_name(TopicId(topic_id));
+                kept.topics.extend(name.map(|name| (topic_id, name)));
+            }
         }
+        kept
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        self.records.len().saturating_mul(RECORD_BYTES)
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Returns the changes in words; the partitions of a topic are one.
@@ -140,15 +190,16 @@ impl AuditedRecords {
             MetadataRecord::AccessControlEntry(it) => {
                 let id = uuid_to_base64(it.id);
                 match RawAcl::from(it).read() {
-                    Ok(acl) => of("create_acl", &acl.to_string(), &id),
+                    Ok(acl) => of_acl("create_acl", &acl, &id),
                     Err(_) => of("create_acl", "of a kind that is not known", &id),
                 }
             }
             MetadataRecord::RemoveAccessControlEntry(it) => {
-                let acl = self.before.acls().get(it.id);
-                let acl = acl.map(ToString::to_string);
                 let id = uuid_to_base64(it.id);
-                of("delete_acl", acl.as_deref().unwrap_or("not known"), &id)
+                match self.acls.get(&it.id) {
+                    Some(acl) => of_acl("delete_acl", acl, &id),
+                    None => of("delete_acl", "not known", &id),
+                }
             }
             MetadataRecord::UserScramCredential(it) => {
                 of("set_credential", &it.name, mechanism(it.mechanism))
@@ -165,7 +216,7 @@ impl AuditedRecords {
 
     fn topic(&self, id: Uuid) -> String {
         let is_it = |record: &&MetadataRecord| matches!(record, MetadataRecord::Topic(it) if it.topic_id == id);
-        if let Some(name) = self.before.topic_name(TopicId(id)) {
+        if let Some(name) = self.topics.get(&id) {
             return name.0.to_string();
         }
         match self.records.iter().find(is_it) {
@@ -198,6 +249,41 @@ impl AuditedRecords {
         };
         AuditedChange::new("set_config", &target, &format!("{setting}={shown}"))
     }
+}
+
+/// Returns the change of an ACL; one whose name is too long names its principal all the same.
+fn of_acl(what: &'static str, acl: &AclBinding, id: &str) -> AuditedChange {
+    let shown = acl.to_string();
+    if shown.len() <= TEXT_BYTES_MAX {
+        return AuditedChange::new(what, &shown, id);
+    }
+    let (principal, host) = (acl.principal.as_str(), acl.host.as_str());
+    let value = format!("{id} to {principal} from {host}");
+    AuditedChange::new(what, &shown, &value)
+}
+
+/// Cuts the long texts of a record; returns their bytes, and whether one was longer.
+fn shortened(record: &mut MetadataRecord, bytes_max: usize) -> (usize, bool) {
+    let none = &mut String::new();
+    let mut texts: [&mut String; 3] = match record {
+        MetadataRecord::Config(it) => match &mut it.value {
+            Some(value) => [&mut it.resource_name, value, none],
+            None => return (it.resource_name.len(), false),
+        },
+        MetadataRecord::AccessControlEntry(it) => {
+            [&mut it.principal, &mut it.resource_name, &mut it.host]
+        }
+        _ => return (0, false),
+    };
+    let (mut left, mut is_cut) = (bytes_max, false);
+    for text in &mut texts {
+        let kept = cut(text, left).len();
+        is_cut |= kept < text.len();
+        left = left.saturating_sub(kept);
+        text.truncate(kept);
+        text.shrink_to_fit();
+    }
+    (bytes_max.saturating_sub(left), is_cut)
 }
 
 fn quota(record: &ClientQuotaRecord) -> AuditedChange {
@@ -234,9 +320,9 @@ mod tests {
     /// Appears wherever a secret stands in a record.
     const CANARY: &str = "c4n4ry-c4n4ry";
 
-    fn told(before: Image, records: Vec<MetadataRecord>) -> Vec<String> {
+    fn told(before: &Image, records: Vec<MetadataRecord>) -> Vec<String> {
         let keys = options().config_keys;
-        let records = AuditedRecords::new(Arc::new(before), records, keys);
+        let records = AuditedRecords::new(before, records, keys);
         assert!(!format!("{records:?}").contains(CANARY));
         let each = records.changes().into_iter();
         each.map(|it| format!("{}: {}: {}", it.what, it.target, it.value))
@@ -280,7 +366,7 @@ mod tests {
             remove: false,
         };
         let told = told(
-            before,
+            &before,
             vec![
                 partition(1).into(),
                 partition(2).into(),
@@ -301,6 +387,51 @@ mod tests {
     }
 
     #[test]
+    fn a_name_that_is_too_long_says_so_and_hides_no_principal() {
+        let keys = options().config_keys;
+        for is_gone in [false, true] {
+            let mut before = Image::empty();
+            let mut long = acl(1);
+            long.resource_name = "n".repeat(2 * TEXT_BYTES_MAX);
+            let records = if is_gone {
+                before.replay(long.into()).unwrap();
+                let id = Uuid::from_u128(1);
+                vec![RemoveAccessControlEntryRecord { id }.into()]
+            } else {
+                vec![long.into()]
+            };
+            let records = AuditedRecords::new(&before, records, keys);
+            let [change] = &records.changes()[..] else {
+                panic!("one change");
+            };
+            assert!(change.is_cut && change.value.contains("to User:ada from *"));
+        }
+    }
+
+    #[test]
+    fn records_count_what_they_take_and_the_most_of_one_decision_have_a_bound() {
+        let config = |number: usize| ConfigRecord {
+            resource_type: ResourceType::TOPIC.0,
+            resource_name: format!("topic-{number}"),
+            name: "leader.replication.throttled.replicas".into(),
+            value: Some("1:1,".repeat(8000)),
+        };
+        let keys = options().config_keys;
+        let kept = |count: usize| {
+            let records = (0..count).map(|number| config(number).into()).collect();
+            let records = AuditedRecords::new(&Image::empty(), records, keys);
+            assert!(records.is_cut && records.changes()[0].value.contains("=1:1,1:1,"));
+            records.bytes()
+        };
+        assert!((RECORD_TEXTS_MAX..2 * RECORD_TEXTS_MAX).contains(&kept(1)));
+        let all = kept(RECORDS_PER_REQUEST_MAX);
+        assert!(
+            all > RECORDS_TEXT_BYTES && all <= RECORDS_BYTES_MAX,
+            "{all}"
+        );
+    }
+
+    #[test]
     fn no_secret_of_a_record_is_in_its_words() {
         let config = |resource_type: ResourceType, name: &str| ConfigRecord {
             resource_type: resource_type.0,
@@ -317,7 +448,7 @@ mod tests {
             iterations: 4096,
         };
         let told = told(
-            Image::empty(),
+            &Image::empty(),
             vec![
                 config(ResourceType::BROKER, "ssl.key.password").into(),
                 config(ResourceType::BROKER, "listener.name.a.ssl.keystore.key").into(),

@@ -19,6 +19,9 @@ const CLIENT_BYTES_MAX: usize = 256;
 /// Bytes that an event takes besides its texts, approximately.
 const EVENT_BYTES: usize = 256;
 
+/// The API of events of the admin port.
+pub const ADMIN_API: &str = "admin";
+
 /// What happened.
 #[derive(Clone, Debug)]
 pub struct AuditEvent {
@@ -139,6 +142,13 @@ impl AuditEvent {
             rule,
         });
         event
+    }
+
+    /// Returns true for a change that a request of a client has made to data, not to the metadata:
+    /// clients that are no administrators may make very many.
+    pub fn is_of_data(&self) -> bool {
+        let is_of_request = !["", ADMIN_API].contains(&self.origin.api);
+        is_of_request && matches!(self.detail, AuditDetail::Changes(_))
     }
 
     fn kept(&mut self, text: &str) -> String {

@@ -37,9 +37,15 @@ pub(super) async fn init_producer_id<P: Platform>(
     use handler::init_producer_id::{answered, check_rights, handle, handle_transactional};
     let (version, access, ip) = (call.header.version, call.access(), call.ip());
     at_transaction(call, async move |broker, asked: InitProducerIdRequest| {
-        let access = access.now(&broker);
-        if let Err(code) = check_rights(&asked, &access) {
-            return answered(Err(code));
+        let mut access = access.now(&broker);
+        loop {
+            if let Err(code) = check_rights(&asked, &access).await {
+                return answered(Err(code));
+            }
+            let Some(renewed) = access.renewed_by(&broker) else {
+                break;
+            };
+            access = renewed;
         }
         if asked.id().is_none() {
             return handle(&broker, asked).await;

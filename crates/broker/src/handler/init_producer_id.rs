@@ -52,14 +52,14 @@ pub(crate) async fn handle_transactional<P: Platform>(
     answered(super::add_partitions_to_txn::known_to(begun, version >= 4))
 }
 
-/// Checks the rights of a client.
-pub(crate) fn check_rights(
+/// Checks the rights of a client; it may rest.
+pub(crate) async fn check_rights(
     request: &InitProducerIdRequest,
     access: &Access,
 ) -> Result<(), ErrorCode> {
     let Some(id) = &request.transactional_id else {
         let may = access.has_cluster(Operation::IdempotentWrite)
-            || access.may_any(Operation::Write, ResourceType::Topic);
+            || access.may_any(Operation::Write, ResourceType::Topic).await;
         let denied = ErrorCode::ClusterAuthorizationFailed;
         return may.then_some(()).ok_or(denied);
     };

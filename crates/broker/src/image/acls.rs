@@ -13,14 +13,16 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
+use platform::task::yield_now;
 use wire::acl::{
-    AclBinding, AclIndex, CHANGES_MAX, Change, Client, Decision, Operation, Policy, RawAcl,
-    ResourceType, SharedMap, UnplacedAcl,
+    AclBinding, AclIndex, CHANGES_MAX, Change, Client, Decision, NamesWalk, Operation, Policy,
+    RawAcl, ResourceType, SharedMap, UnplacedAcl,
 };
 use wire::records::metadata::{AccessControlEntryRecord, MetadataRecord};
 use wire::types::Uuid;
 
 use super::{Image, ReplayError};
+use crate::rests::PIECE;
 
 mod worth;
 
@@ -88,28 +90,38 @@ impl Acls {
         })
     }
 
-    /// Returns the decision if the client may do `operation` on no resource of a type; `None` if
-    /// there is one.
-    pub(crate) fn deny_any(
+    /// Decides, with rests, whether the client may do `operation` on at least one resource of a
+    /// type.
+    ///
+    /// A decision that was kept does not name the ACL that permits it, unless that is wanted.
+    pub(crate) async fn decide_any(
         &self,
         policy: &Policy,
         client: &Client<'_>,
         (operation, resource_type): (Operation, ResourceType),
-    ) -> Option<Decision<'_>> {
+        wants_rule: bool,
+    ) -> Decision<'_> {
         let index = self.index();
         let quickly = index.decide_any_quickly(policy, client, operation, resource_type);
-        let decision = quickly.unwrap_or_else(|| {
-            let by_names = || index.decide_any_by_names(client, operation, resource_type);
-            let is_worth = || by_names().is_allowed();
-            let asked = (client, operation, resource_type);
-            if self.index.worth.verdict(asked, is_worth) {
-                // Which ACL permits it is of no concern.
-                Decision::NoAcl { allowed: true }
-            } else {
-                Decision::NoMatch
+        if let Some(decision) = quickly {
+            return decision;
+        }
+        match self.index.worth.known(client, operation, resource_type) {
+            Some(false) => return Decision::NoMatch,
+            Some(true) if !wants_rule => return Decision::NoAcl { allowed: true },
+            Some(true) | None => {}
+        }
+        let (asked, mut walk) = ((operation, resource_type), NamesWalk::default());
+        let decision = loop {
+            match index.decide_any_by_names(client, asked, &mut walk, PIECE) {
+                Some(decision) => break decision,
+                None => yield_now().await,
             }
-        });
-        (!decision.is_allowed()).then_some(decision)
+        };
+        let is_allowed = decision.is_allowed();
+        let worth = &self.index.worth;
+        worth.keep((client, operation, resource_type), is_allowed);
+        decision
     }
 
     /// Returns the ACLs that have a place, in the order of their ids.
@@ -124,8 +136,8 @@ impl Acls {
     }
 
     /// Returns the ACL with this id, if it has a place.
-    pub(crate) fn get(&self, id: Uuid) -> Option<&AclBinding> {
-        self.by_id.get(&id).map(Arc::as_ref)
+    pub(crate) fn get(&self, id: Uuid) -> Option<&Arc<AclBinding>> {
+        self.by_id.get(&id)
     }
 
     /// Returns how many ACLs have a place.

@@ -25,6 +25,9 @@ pub(super) trait AuditDisk {
     /// Makes what was written durable.
     fn sync(&self, file: &Self::File) -> io::Result<()>;
 
+    /// Makes the names in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+
     /// Returns which file has a name; a link is a file of its own.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
 
@@ -98,6 +101,10 @@ impl AuditDisk for SystemDisk {
 
     fn sync(&self, file: &File) -> io::Result<()> {
         file.sync_data()
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        File::open(path)?.sync_all()
     }
 
     fn identity(&self, path: &Path) -> io::Result<Identity> {

@@ -8,7 +8,9 @@
 //! the operator set, or a tighter one. Lines are whole: one that a full disk or a kill has cut is
 //! completed, or ended before the next. A line is written once: after an error it goes on where it
 //! stopped. A file that another program has moved away (`logrotate`) is left to it, and a new one
-//! is made. Not here: when it is written (`writer`).
+//! is made. After an error the file is opened again, since a disk that was gone and is back does
+//! not answer to what was open before. A file that is let go of is durable, if the disk can.
+//! Not here: when it is written (`writer`).
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -48,14 +50,24 @@ impl AuditFileError {
     }
 }
 
-struct OpenFile<F> {
-    file: F,
+/// How far a file is written.
+#[derive(Clone, Copy)]
+struct WrittenExtent {
     identity: Identity,
     bytes: u64,
     /// Bytes of the first line that are written already.
     begun: usize,
     /// True if the last line in it has no end, and none that waits is its rest.
     is_torn: bool,
+    /// True if something was written that is not synced.
+    owes_sync: bool,
+    /// True if the name of the file may not be durable.
+    owes_name: bool,
+}
+
+struct OpenFile<F> {
+    file: F,
+    at: WrittenExtent,
 }
 
 /// The file.
@@ -64,6 +76,8 @@ pub(super) struct AuditFile<D: AuditDisk> {
     path: PathBuf,
     limits: FileLimits,
     open: Option<OpenFile<D::File>>,
+    /// Where the file stood that was closed after an error.
+    left: Option<WrittenExtent>,
     /// How often a file was put aside.
     rotations: u64,
 }
@@ -76,6 +90,7 @@ impl<D: AuditDisk> AuditFile<D> {
             path,
             limits,
             open: None,
+            left: None,
             rotations: 0,
         }
     }
@@ -108,31 +123,62 @@ impl<D: AuditDisk> AuditFile<D> {
             let set = self.disk.set_mode(&file, facts.mode & self.limits.mode);
             set.map_err(|error| AuditFileError::Disk("its mode cannot be set", error))?;
         }
-        self.open = Some(OpenFile {
-            file,
+        let is_where_it_stood =
+            |left: &WrittenExtent| left.identity == facts.identity && left.bytes == facts.bytes;
+        let left = self.left.take().filter(is_where_it_stood);
+        let at = left.unwrap_or(WrittenExtent {
             identity: facts.identity,
             bytes: facts.bytes,
             begun: 0,
             is_torn: !facts.is_ended,
+            owes_sync: false,
+            owes_name: facts.bytes == 0,
         });
+        self.open = Some(OpenFile { file, at });
         Ok(())
+    }
+
+    /// Opens the file; shows that it can be written, too, by a line that has to be durable.
+    pub(super) fn open_with(&mut self, first: Option<Vec<u8>>) -> Result<(), AuditFileError> {
+        self.open()?;
+        let Some(first) = first else {
+            return Ok(());
+        };
+        self.append(&mut [first].into())?;
+        self.sync()
+    }
+
+    /// Closes the file after an error, to open it again and go on there.
+    fn leave(&mut self) {
+        if let Some(open) = self.open.take() {
+            self.left = Some(open.at);
+        }
     }
 
     /// Lets go of the file if its name is another file's by now, or no file's.
     pub(super) fn look(&mut self) {
         let now = self.disk.identity(&self.path);
         let is_it = |open: &mut OpenFile<D::File>| match &now {
-            Ok(identity) => *identity == open.identity,
+            Ok(identity) => *identity == open.at.identity,
             // The disk may answer later.
             Err(error) => error.kind() != ErrorKind::NotFound,
         };
-        self.open.take_if(|open| !is_it(open));
+        let Some(gone) = self.open.take_if(|open| !is_it(open)) else {
+            return;
+        };
+        if gone.at.owes_sync
+            && let Err(error) = self.disk.sync(&gone.file)
+        {
+            tracing::error!(%error, path = %self.path.display(),
+                "an audit file was moved away or deleted, and its last lines may not be durable");
+        }
     }
 
     /// Writes lines, and takes out those that are written.
     pub(super) fn append(&mut self, lines: &mut VecDeque<Vec<u8>>) -> Result<(), AuditFileError> {
         while let Some(line) = lines.front() {
-            self.append_line(line)?;
+            let appended = self.append_line(line);
+            appended.inspect_err(|_| self.leave())?;
             lines.pop_front();
         }
         Ok(())
@@ -142,8 +188,8 @@ impl<D: AuditDisk> AuditFile<D> {
         let bytes = u64::try_from(line.len()).unwrap_or(u64::MAX);
         let bytes_max = self.limits.bytes_max;
         let is_over = |open: &OpenFile<D::File>| {
-            let after = open.bytes.saturating_add(bytes);
-            open.bytes > 0 && open.begun == 0 && after > bytes_max
+            let after = open.at.bytes.saturating_add(bytes);
+            open.at.bytes > 0 && open.at.begun == 0 && after > bytes_max
         };
         self.open()?;
         if self.open.as_ref().is_some_and(is_over) {
@@ -153,29 +199,44 @@ impl<D: AuditDisk> AuditFile<D> {
         let Some(open) = &mut self.open else {
             unreachable!("it was opened")
         };
-        if open.is_torn {
+        if open.at.is_torn {
             write(&self.disk, open, b"\n")?;
-            (open.is_torn, open.begun) = (false, 0);
+            (open.at.is_torn, open.at.begun) = (false, 0);
         }
-        while let Some(rest) = line.get(open.begun..).filter(|rest| !rest.is_empty()) {
+        while let Some(rest) = line.get(open.at.begun..).filter(|rest| !rest.is_empty()) {
             write(&self.disk, open, rest)?;
         }
-        open.begun = 0;
+        open.at.begun = 0;
         Ok(())
     }
 
-    /// Makes what was written durable.
+    /// Makes what was written durable, and the names of the files.
     pub(super) fn sync(&mut self) -> Result<(), AuditFileError> {
-        let Some(open) = &self.open else {
+        let synced = self.try_sync();
+        let failed = |error| AuditFileError::Disk("it cannot be synced", error);
+        synced.inspect_err(|_| self.leave()).map_err(failed)
+    }
+
+    fn try_sync(&mut self) -> io::Result<()> {
+        let Some(open) = &mut self.open else {
             return Ok(());
         };
-        let synced = self.disk.sync(&open.file);
-        synced.map_err(|error| AuditFileError::Disk("it cannot be synced", error))
+        if open.at.owes_sync {
+            self.disk.sync(&open.file)?;
+            open.at.owes_sync = false;
+        }
+        if open.at.owes_name {
+            self.disk
+                .sync_dir(self.path.parent().unwrap_or(&self.path))?;
+            open.at.owes_name = false;
+        }
+        Ok(())
     }
 
     /// Puts the file aside: those before it get the next number up to the first that is free, or
     /// the oldest makes room. After a failure or a kill between two renames it goes on there.
     fn rotate(&mut self) -> Result<(), AuditFileError> {
+        self.sync()?;
         let failed = |error| AuditFileError::Disk("it cannot be put aside", error);
         let last = self.limits.files.saturating_sub(1);
         let mut free = 1;
@@ -216,9 +277,10 @@ fn write<D: AuditDisk>(
     match disk.write(&mut open.file, bytes) {
         Ok(0) => Err(failed(ErrorKind::WriteZero.into())),
         Ok(count) => {
-            open.begun = open.begun.saturating_add(count);
+            let at = &mut open.at;
+            (at.begun, at.owes_sync) = (at.begun.saturating_add(count), true);
             let count = u64::try_from(count).unwrap_or(u64::MAX);
-            open.bytes = open.bytes.saturating_add(count);
+            at.bytes = at.bytes.saturating_add(count);
             Ok(())
         }
         Err(error) if error.kind() == ErrorKind::Interrupted => Ok(()),

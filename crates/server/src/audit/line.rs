@@ -97,7 +97,10 @@ pub(super) fn lines(due: &DueEvent) -> Vec<Vec<u8>> {
             });
             vec![ended(&Line { right, ..line })]
         }
-        AuditDetail::Records(records) => of_changes(line, &records.changes()),
+        AuditDetail::Records(records) => {
+            let cut = line.cut || records.is_cut;
+            of_changes(Line { cut, ..line }, &records.changes())
+        }
         AuditDetail::Changes(changes) => of_changes(line, changes),
     }
 }
@@ -114,6 +117,17 @@ pub(super) fn of_dropped(dropped: &BTreeMap<AuditClass, u64>, wall_ms: i64) -> V
         dropped: dropped
             .map(|(class, count)| (class.name(), *count))
             .collect(),
+        ..Line::default()
+    })
+}
+
+/// Returns the line with which a start shows that the file can be written.
+pub(super) fn of_start(wall_ms: i64) -> Vec<u8> {
+    ended(&Line {
+        time: utc_exact(wall_ms),
+        class: "audit",
+        outcome: "started",
+        count: 1,
         ..Line::default()
     })
 }
@@ -156,8 +170,9 @@ fn of_changes(mut line: Line<'_>, changes: &[AuditedChange]) -> Vec<Vec<u8>> {
     let mut lines = Vec::with_capacity(parts);
     let mut rest = changes.chunks(CHANGES_MAX);
     for part in 1..=parts {
-        let some = rest.next().unwrap_or_default().iter();
-        let fields = some.map(|change| ChangeFields {
+        let some = rest.next().unwrap_or_default();
+        let cut = line.cut || some.iter().any(|change| change.is_cut);
+        let fields = some.iter().map(|change| ChangeFields {
             what: change.what,
             target: &change.target,
             value: &change.value,
@@ -168,6 +183,7 @@ fn of_changes(mut line: Line<'_>, changes: &[AuditedChange]) -> Vec<Vec<u8>> {
             time: line.time.clone(),
             address: line.address.clone(),
             changes: &fields,
+            cut,
             right: None,
             dropped: BTreeMap::new(),
             ..line
@@ -238,6 +254,17 @@ mod tests {
         let expected = [("[1,3]", 100), ("[2,3]", 100), ("[3,3]", 50)];
         let expected = expected.map(|(part, changes)| (part.to_owned(), changes));
         assert_eq!(read.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_change_whose_name_was_cut_says_so() {
+        let cut = |bytes: usize| {
+            let changes = vec![AuditedChange::new("order", &"n".repeat(bytes), "")];
+            let lines = lines(&due(AuditClass::Admin, AuditDetail::Changes(changes)));
+            let read: serde_json::Value = serde_json::from_slice(&lines[0]).unwrap();
+            read["cut"] == true
+        };
+        assert!(!cut(broker::audit::TEXT_BYTES_MAX) && cut(broker::audit::TEXT_BYTES_MAX + 1));
     }
 
     #[test]

@@ -5,15 +5,17 @@
 //! written in its order.
 //! Invariants: what is kept is bounded in number and in bytes; a class has as many new lines in a
 //! second as the operator set, and an address a quarter of them, so that one client cannot crowd
-//! out what others do; changes have bytes of their own, which no client without rights can take.
-//! What finds no room is counted. Pure: the time is an argument.
+//! out what others do; changes have bytes of their own, which no client without rights can take,
+//! and changes of data a part of those, so that a client with rights on its own topics and groups
+//! crowds out no administrator. What finds no room is counted. Pure: the time is an argument.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use broker::audit::{AuditClass, AuditDetail, AuditEvent};
+use broker::audit::{AuditClass, AuditDetail, AuditEvent, RECORDS_BYTES_MAX};
+use broker::network::network;
 
 /// Most events that are remembered.
 const EVENTS_MAX: usize = 10_000;
@@ -24,10 +26,22 @@ const BYTES_MAX: usize = 8 << 20;
 /// Most bytes of changes.
 const CHANGES_BYTES_MAX: usize = 16 << 20;
 
+/// Most bytes of the changes of data among them.
+const DATA_BYTES_MAX: usize = CHANGES_BYTES_MAX / 4;
+
+/// Bytes of other changes from which on the metadata take none, where they must be written.
+const ROOM_ENDS_AT: usize = CHANGES_BYTES_MAX / 4;
+
+const _: () = assert!(
+    DATA_BYTES_MAX + ROOM_ENDS_AT + RECORDS_BYTES_MAX < CHANGES_BYTES_MAX,
+    "the largest change finds room until then"
+);
+
 /// The time in which new lines are counted, and in which logins are joined.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// An address has this part of the new lines of a class in a second.
+/// An address has this part of the new lines of a class in a second; of IPv6 a network of 64 bits
+/// counts as one, since a host has all addresses of it.
 const SHARES: usize = 4;
 
 /// How much is written.
@@ -64,6 +78,8 @@ struct JoinedEvent {
     event: AuditEvent,
     /// When it happened first since it was written last.
     wall_ms: i64,
+    /// Its place among all events.
+    order: u64,
     /// How often it happened since then.
     count: u64,
     written: Option<Instant>,
@@ -86,8 +102,12 @@ pub(super) struct Pending {
     joined: HashMap<[u64; 2], JoinedEvent>,
     bytes: usize,
     // Bounded: `CHANGES_BYTES_MAX`.
-    changes: VecDeque<DueEvent>,
+    changes: VecDeque<(u64, DueEvent)>,
     changes_bytes: usize,
+    /// Those of changes of data.
+    data_bytes: usize,
+    /// The place of the next event among all.
+    order: u64,
     // Unbounded: one for each class of events.
     new: BTreeMap<AuditClass, NewLines>,
     window: Instant,
@@ -106,6 +126,8 @@ impl Pending {
             bytes: 0,
             changes: VecDeque::new(),
             changes_bytes: 0,
+            data_bytes: 0,
+            order: 0,
             new: BTreeMap::new(),
             window: now,
             is_swept: false,
@@ -116,6 +138,7 @@ impl Pending {
     /// Takes an event; returns false if there is no room for it.
     pub(super) fn put(&mut self, event: AuditEvent, now: Instant, wall_ms: i64) -> bool {
         let class = event.class;
+        self.order = self.order.saturating_add(1);
         let is_kept = match class {
             AuditClass::Admin => self.put_change(event, wall_ms),
             _ => self.join(event, now, wall_ms),
@@ -132,23 +155,27 @@ impl Pending {
         !self.changes.is_empty()
     }
 
-    /// Returns true if the largest change finds room.
+    /// Returns true if the largest change of the metadata finds room.
     pub(super) fn has_room_for_changes(&self) -> bool {
-        self.changes_bytes < CHANGES_BYTES_MAX / 2
+        self.changes_bytes.saturating_sub(self.data_bytes) < ROOM_ENDS_AT
     }
 
     fn put_change(&mut self, event: AuditEvent, wall_ms: i64) -> bool {
-        let bytes = self.changes_bytes.saturating_add(event.bytes());
-        if bytes > CHANGES_BYTES_MAX {
+        let own = event.bytes();
+        let bytes = self.changes_bytes.saturating_add(own);
+        let of_data = if event.is_of_data() { own } else { 0 };
+        let of_data = self.data_bytes.saturating_add(of_data);
+        if bytes > CHANGES_BYTES_MAX || of_data > DATA_BYTES_MAX {
             return false;
         }
-        self.changes_bytes = bytes;
+        (self.changes_bytes, self.data_bytes) = (bytes, of_data);
         let count = 1;
-        self.changes.push_back(DueEvent {
+        let due = DueEvent {
             event,
             wall_ms,
             count,
-        });
+        };
+        self.changes.push_back((self.order, due));
         true
     }
 
@@ -156,7 +183,7 @@ impl Pending {
         let key = self.key(&event);
         if let Some(known) = self.joined.get_mut(&key) {
             if known.count == 0 {
-                known.wall_ms = wall_ms;
+                (known.wall_ms, known.order) = (wall_ms, self.order);
             }
             known.count = known.count.saturating_add(1);
             return true;
@@ -165,18 +192,20 @@ impl Pending {
             self.begin_window(now);
         }
         let bytes = event.bytes();
-        let has_share = self.has_share(event.class, event.origin.address);
+        let network = network(event.origin.address);
+        let has_share = self.has_share(event.class, network);
         if !has_share || !self.has_room(bytes) {
             return false;
         }
         let new = self.new.entry(event.class).or_default();
         new.count = new.count.saturating_add(1);
-        let of_address = new.by_address.entry(event.origin.address).or_default();
+        let of_address = new.by_address.entry(network).or_default();
         *of_address = of_address.saturating_add(1);
         self.bytes = self.bytes.saturating_add(bytes);
         let joined = JoinedEvent {
             event,
             wall_ms,
+            order: self.order,
             count: 1,
             written: None,
         };
@@ -252,7 +281,12 @@ impl Pending {
 
     /// Takes what is due; at the end of the process that is everything.
     pub(super) fn take(&mut self, now: Instant, is_ending: bool) -> TakenEvents {
-        self.begin_window(now);
+        // A change is taken at once: that begins no window, or a client that makes changes had no
+        // bound. What was written may be forgotten all the same.
+        if now.saturating_duration_since(self.window) >= WINDOW {
+            self.begin_window(now);
+        }
+        self.is_swept = false;
         let repeat = self.limits.repeat;
         let interval = |class| match class {
             AuditClass::Auth | AuditClass::AuthFailure => WINDOW,
@@ -263,21 +297,24 @@ impl Pending {
             let since = |at: Instant| now.saturating_duration_since(at) >= interval;
             joined.written.is_none_or(since)
         };
-        let mut events: Vec<DueEvent> = self.changes.drain(..).collect();
-        self.changes_bytes = 0;
+        let mut events: Vec<(u64, DueEvent)> = self.changes.drain(..).collect();
+        (self.changes_bytes, self.data_bytes) = (0, 0);
         for joined in self.joined.values_mut() {
             if joined.count > 0 && (is_ending || is_old(joined)) {
-                events.push(DueEvent {
+                let due = DueEvent {
                     event: joined.event.clone(),
                     wall_ms: joined.wall_ms,
                     count: joined.count,
-                });
+                };
+                events.push((joined.order, due));
                 joined.count = 0;
                 joined.written = Some(now);
             }
         }
         self.forget(|joined| joined.count == 0 && is_old(joined));
-        events.sort_by_key(|due| due.wall_ms);
+        // Not by their times: a clock may be set back.
+        events.sort_by_key(|(order, _)| *order);
+        let events = events.into_iter().map(|(_, due)| due).collect();
         let dropped = std::mem::take(&mut self.dropped);
         TakenEvents { events, dropped }
     }

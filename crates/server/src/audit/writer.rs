@@ -6,6 +6,7 @@
 //! Invariant: nothing that the disk answers ends the thread.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use broker::audit::AuditClass;
 
@@ -48,8 +49,20 @@ impl<D: AuditDisk> Writer<D> {
             };
             self.write();
             if is_ending {
+                self.end();
                 return;
             }
+        }
+    }
+
+    /// Writes what came while earlier lines waited for the disk, and says what cannot be written.
+    fn end(&mut self) {
+        let taken = self.log.pending().take(Instant::now(), true);
+        self.take(taken);
+        self.write();
+        if !self.is_clear() {
+            let lines = self.lines.len();
+            tracing::error!(lines, "the last lines of the audit file are not written");
         }
     }
 

@@ -186,7 +186,7 @@ impl Settings {
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
         check_metadata_dir(&values, &log_dirs, &mut warnings);
-        let audit = audit::resolve(&values, (&mut warnings, &mut problems));
+        let audit = audit::resolve(&values, &log_dirs, (&mut warnings, &mut problems));
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),

@@ -13,6 +13,7 @@
 //! Not here: ids, and lists of ACLs for clients.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::binding::{AclBinding, Reach};
@@ -22,7 +23,7 @@ use super::patterns::{Patterns, Recount};
 use super::principal::Principal;
 use super::rules::{Count, Rules};
 use super::shared::SharedMap;
-use super::worth::first_worth;
+use super::worth::{NamesWalk, first_worth};
 
 /// One change of the ACLs.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,7 +159,11 @@ impl AclIndex {
         resource_type: ResourceType,
     ) -> Decision<'_> {
         let quickly = self.decide_any_quickly(policy, client, operation, resource_type);
-        quickly.unwrap_or_else(|| self.decide_any_by_names(client, operation, resource_type))
+        quickly.unwrap_or_else(|| {
+            let (asked, mut walk) = ((operation, resource_type), NamesWalk::default());
+            let decision = self.decide_any_by_names(client, asked, &mut walk, usize::MAX);
+            decision.unwrap_or(Decision::NoMatch) // No index has more names.
+        })
     }
 
     /// Decides the same, if that takes no look at all names; `None` if it does.
@@ -190,18 +195,25 @@ impl AclIndex {
 
     /// Decides what [`Self::decide_any_quickly`] leaves open, by all names of the client's ACLs: it
     /// is the same for all policies.
+    ///
+    /// Looks at `names_max` names, and returns `None` if that is not enough: the next call with the
+    /// same walk goes on after them.
     pub fn decide_any_by_names(
         &self,
         client: &Client<'_>,
-        operation: Operation,
-        resource_type: ResourceType,
-    ) -> Decision<'_> {
+        (operation, resource_type): (Operation, ResourceType),
+        walk: &mut NamesWalk,
+        names_max: usize,
+    ) -> Option<Decision<'_>> {
         let Some(of_type) = self.types.get(&resource_type) else {
-            return Decision::NoMatch;
+            return Some(Decision::NoMatch);
         };
         let applies = |acl: &AclBinding| acl.names(operation);
-        let worth = first_worth(of_type.meant(client), client.address(), applies);
-        worth.map_or(Decision::NoMatch, Decision::Allowed)
+        let (meant, piece) = (of_type.meant(client), (walk, names_max));
+        match first_worth(meant, client.address(), applies, piece) {
+            ControlFlow::Break(worth) => Some(worth.map_or(Decision::NoMatch, Decision::Allowed)),
+            ControlFlow::Continue(()) => None,
+        }
     }
 }
 

@@ -47,6 +47,29 @@ impl<K, V> SharedMap<K, V> {
         all.map(|(key, value)| (key, value))
     }
 
+    /// Returns the entries after a key, which need not be there, in ascending order; without one
+    /// all of them.
+    pub fn iter_after<'a, Q>(
+        &'a self,
+        key: Option<&Q>,
+    ) -> impl Iterator<Item = (&'a K, &'a V)> + use<'a, K, V, Q>
+    where
+        K: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        let is_passed = |entry: &(K, V)| {
+            let known: &Q = entry.0.borrow();
+            key.is_some_and(|key| known <= key)
+        };
+        let begins = |block: &Arc<Vec<(K, V)>>| block.first().is_some_and(is_passed);
+        let block = self.blocks.partition_point(begins).saturating_sub(1);
+        let blocks = self.blocks.get(block..).unwrap_or_default();
+        let first = blocks.first();
+        let passed = first.map_or(0, |block| block.partition_point(is_passed));
+        let rest = blocks.iter().flat_map(|block| block.iter()).skip(passed);
+        rest.map(|(key, value)| (key, value))
+    }
+
     /// Returns the last entry whose key is at or before the one that is sought. `is_before` tells
     /// which keys are, and is true for a beginning of them.
     pub fn last_where(&self, is_before: impl Fn(&K) -> bool) -> Option<(&K, &V)> {
@@ -182,13 +205,14 @@ impl<K: Ord + Clone, V: Clone> SharedMap<K, V> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::ops::Bound;
 
     use proptest::prelude::*;
 
     use super::*;
 
     fn check(map: &SharedMap<u16, u32>, model: &BTreeMap<u16, u32>) {
-        assert!(map.iter().eq(model.iter()));
+        assert!(map.iter().eq(model.iter()) && map.iter_after::<u16>(None).eq(model.iter()));
         assert_eq!((map.len(), map.is_empty()), (model.len(), model.is_empty()));
         for block in &map.blocks {
             assert!(!block.is_empty() && block.len() <= BLOCK_MAX);
@@ -221,6 +245,8 @@ mod tests {
                 prop_assert_eq!(map.get(&key), model.get(&key));
                 let before = map.last_where(|known| *known <= key);
                 prop_assert_eq!(before, model.range(..=key).next_back());
+                let after = (Bound::Excluded(key), Bound::Unbounded);
+                prop_assert!(map.iter_after(Some(&key)).take(200).eq(model.range(after).take(200)));
                 if number % 300 == 0 {
                     kept.push((map.clone(), model.clone()));
                 }

@@ -2,11 +2,13 @@
 //!
 //! Names that begin with a prefix follow it, so the walk remembers one prefix on which an ACL
 //! forbids, and passes over all names up to the first that does not begin with it. It looks at each
-//! name once, however ACLs that permit and ACLs that forbid lie within each other.
+//! name once, however ACLs that permit and ACLs that forbid lie within each other. A client may
+//! have very many names, so a walk is made in pieces, between which other work is done.
 //! Not here: ACLs on every name, which decide before ([`super::AclIndex::decide_any`]).
 
 use std::iter;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::binding::AclBinding;
@@ -14,7 +16,17 @@ use super::codes::PermissionType;
 use super::patterns::{OfNames, Patterns};
 use super::rules::Rules;
 
-/// Returns the first ACL that permits something which no other forbids.
+/// How far a walk over names is.
+#[derive(Clone, Default, Debug)]
+pub struct NamesWalk {
+    /// The last name that was looked at.
+    last: Option<Arc<str>>,
+    /// The last prefix on which an ACL forbids.
+    forbidden: Option<Arc<str>>,
+}
+
+/// Returns the first ACL that permits something which no other forbids; `Continue` if more names
+/// than `names_max` would have to be looked at, for a call that goes on after them.
 ///
 /// `patterns` are those whose ACLs are meant for a client at `address`: its own, and those of
 /// `User:*`. Their ACLs count if `applies` says true.
@@ -22,27 +34,31 @@ pub(super) fn first_worth<'a>(
     mut patterns: impl Iterator<Item = &'a Patterns<Rules>>,
     address: IpAddr,
     mut applies: impl FnMut(&AclBinding) -> bool,
-) -> Option<&'a AclBinding> {
-    let walk = merged([patterns.next(), patterns.next()]);
+    (walk, names_max): (&mut NamesWalk, usize),
+) -> ControlFlow<Option<&'a AclBinding>> {
+    let last = walk.last.take();
+    let names = merged([patterns.next(), patterns.next()], last.as_deref());
     assert!(patterns.next().is_none(), "no third principal is meant");
-    let mut forbidden: Option<&str> = None;
-    for known in walk {
-        if forbidden.is_some_and(|prefix| known.text.starts_with(prefix)) {
-            continue;
+    for (count, known) in (1..).zip(names) {
+        let is_below = |prefix: &Arc<str>| known.text.starts_with(&**prefix);
+        if !walk.forbidden.as_ref().is_some_and(is_below) {
+            let prefixed = known.prefixed.into_iter().flatten();
+            let prefixed = weighed(prefixed.flat_map(|rules| rules.at(address)), &mut applies);
+            let is_forbidden = prefixed == PatternVerdict::Forbidden;
+            walk.forbidden = is_forbidden.then(|| Arc::clone(known.text));
+            let literal = known.literal.into_iter().flatten();
+            let literal = literal.filter(|_| !is_forbidden);
+            let literal = weighed(literal.flat_map(|rules| rules.at(address)), &mut applies);
+            if let Some(acl) = literal.permitting().or(prefixed.permitting()) {
+                return ControlFlow::Break(Some(acl));
+            }
         }
-        let prefixed = known.prefixed.into_iter().flatten();
-        let prefixed = weighed(prefixed.flat_map(|rules| rules.at(address)), &mut applies);
-        forbidden = (prefixed == PatternVerdict::Forbidden).then_some(known.text);
-        if forbidden.is_some() {
-            continue;
-        }
-        let literal = known.literal.into_iter().flatten();
-        let literal = weighed(literal.flat_map(|rules| rules.at(address)), &mut applies);
-        if let Some(acl) = literal.permitting().or(prefixed.permitting()) {
-            return Some(acl);
+        if count >= names_max {
+            walk.last = Some(Arc::clone(known.text));
+            return ControlFlow::Continue(());
         }
     }
-    None
+    ControlFlow::Break(None)
 }
 
 /// What the ACLs with one pattern come to.
@@ -81,16 +97,21 @@ fn weighed<'a>(
 
 /// A name that patterns have, with what each of two principals has for it.
 struct WalkedName<'a> {
-    text: &'a str,
+    text: &'a Arc<str>,
     literal: [Option<&'a Rules>; 2],
     prefixed: [Option<&'a Rules>; 2],
 }
 
-/// Returns all names of the patterns of two principals in ascending order.
-fn merged(patterns: [Option<&Patterns<Rules>>; 2]) -> impl Iterator<Item = WalkedName<'_>> {
+/// Returns the names of the patterns of two principals in ascending order, those after `last` if it
+/// is given.
+fn merged<'a>(
+    patterns: [Option<&'a Patterns<Rules>>; 2],
+    last: Option<&str>,
+) -> impl Iterator<Item = WalkedName<'a>> {
     let lists = patterns.map(|patterns| patterns.map(Patterns::names));
     let literal = lists.map(|lists| lists.map(|(literal, _)| literal));
     let prefixed = lists.map(|lists| lists.map(|(_, prefixed)| prefixed));
+    let walk = |list| walk(list, last);
     let (mut literal, mut prefixed) = (literal.map(walk), prefixed.map(walk));
     iter::from_fn(move || {
         let all = literal.iter_mut().chain(&mut prefixed);
@@ -104,17 +125,18 @@ fn merged(patterns: [Option<&Patterns<Rules>>; 2]) -> impl Iterator<Item = Walke
     })
 }
 
-type Walk<'a> = iter::Peekable<Box<dyn Iterator<Item = (&'a str, &'a Rules)> + 'a>>;
+type Walk<'a> = iter::Peekable<Box<dyn Iterator<Item = (&'a Arc<str>, &'a Rules)> + 'a>>;
 
-fn walk(list: Option<&OfNames<Rules>>) -> Walk<'_> {
-    let all = list.into_iter().flat_map(OfNames::iter);
-    let named = all.map(|(text, rules): (&Arc<str>, &Rules)| (&**text, rules));
-    let boxed: Box<dyn Iterator<Item = _>> = Box::new(named);
+fn walk<'a>(list: Option<&'a OfNames<Rules>>, last: Option<&str>) -> Walk<'a> {
+    let boxed: Box<dyn Iterator<Item = _>> = match list {
+        Some(list) => Box::new(list.iter_after(last)),
+        None => Box::new(iter::empty()),
+    };
     boxed.peekable()
 }
 
 /// Takes what a list has for the name.
-fn taken<'a>(list: &mut Walk<'a>, name: &str) -> Option<&'a Rules> {
+fn taken<'a>(list: &mut Walk<'a>, name: &Arc<str>) -> Option<&'a Rules> {
     let (_, rules) = list.next_if(|(text, _)| *text == name)?;
     Some(rules)
 }
@@ -142,13 +164,19 @@ mod tests {
 
     /// Returns whether an ACL is worth something, and how many were looked at.
     fn walk(one: &Patterns<Rules>, other: &Patterns<Rules>) -> (Option<String>, usize) {
-        let mut looks = 0;
-        let applies = |acl: &AclBinding| {
-            looks += 1;
-            !acl.operation.is(super::super::Operation::Read)
-        };
-        let found = first_worth([one, other].into_iter(), [10, 0, 0, 1].into(), applies);
-        (found.map(|acl| acl.pattern.name.to_string()), looks)
+        let (mut looks, mut walk) = (0, NamesWalk::default());
+        loop {
+            let applies = |acl: &AclBinding| {
+                looks += 1;
+                !acl.operation.is(super::super::Operation::Read)
+            };
+            let (patterns, piece) = ([one, other].into_iter(), (&mut walk, 2));
+            if let ControlFlow::Break(found) =
+                first_worth(patterns, [10, 0, 0, 1].into(), applies, piece)
+            {
+                return (found.map(|acl| acl.pattern.name.to_string()), looks);
+            }
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::*;
 use crate::access::{Access, AccessNotes, Denials};
 use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::image::Image;
+use crate::rests::PIECE;
+use crate::rests::tests::{now, rested};
 
 const HOST: [u8; 4] = [127, 0, 0, 1];
 
@@ -117,7 +119,7 @@ proptest! {
                         decide_any(&policy(), &all, &client, operation, resource_type);
                     let access = access(&image, &verdicts);
                     for _ in 0..2 {
-                        let found = access.may_any(operation, resource_type);
+                        let found = now(access.may_any(operation, resource_type));
                         prop_assert_eq!(found, expected.is_allowed());
                     }
                 }
@@ -202,8 +204,8 @@ fn whole_types_are_decided_once_for_all_connections_until_an_acl_changes() {
     let mut image = image_of(100);
     let ask = |image: &Image| {
         let access = access(image, &Arc::default());
-        assert!(access.may_any(Operation::Read, ResourceType::Topic));
-        assert!(!access.may_any(Operation::Write, ResourceType::Topic));
+        assert!(now(access.may_any(Operation::Read, ResourceType::Topic)));
+        assert!(!now(access.may_any(Operation::Write, ResourceType::Topic)));
     };
     ask(&image);
     ask(&image);
@@ -212,4 +214,15 @@ fn whole_types_are_decided_once_for_all_connections_until_an_acl_changes() {
     image.replay(record.into()).expect("it is there");
     assert_eq!(image.acls().kept_verdicts(), 0);
     ask(&image);
+}
+
+#[test]
+fn a_question_about_very_many_names_rests_once_and_then_is_known() {
+    let count = 20_000;
+    let image = image_of(count);
+    let access = access(&image, &Arc::default());
+    let ask = || rested(access.may_any(Operation::Write, ResourceType::Topic));
+    let (rests, may) = ask();
+    assert!(!may && rests >= count / PIECE - 1, "{rests}");
+    assert_eq!(ask(), (0, false));
 }

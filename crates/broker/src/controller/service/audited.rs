@@ -5,8 +5,6 @@
 //! whether it would be permitted, makes no records. Not here: what became of the change
 //! (`turn.rs`).
 
-use std::sync::Arc;
-
 use wire::types::ErrorCode;
 
 use crate::audit::{AuditedRecords, AuditedTurn};
@@ -31,7 +29,7 @@ pub(super) fn audited_turn<R: ControllerResponse>(
         return None;
     }
     request.changing(|| {
-        let before = Arc::new(rules.image.clone());
-        AuditedRecords::new(before, decision.records.clone(), rules.options.config_keys)
+        let records = decision.records.clone();
+        AuditedRecords::new(rules.image, records, rules.options.config_keys)
     })
 }

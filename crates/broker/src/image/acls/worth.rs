@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wire::acl::{Client, Operation, Principal, ResourceType};
 
@@ -35,30 +35,40 @@ impl Clone for WorthVerdicts {
 }
 
 impl WorthVerdicts {
-    /// Returns the answer, by `decide` if it is asked for the first time.
-    pub(super) fn verdict(
+    /// Returns the answer, if it was kept.
+    pub(super) fn known(
         &self,
-        (client, operation, resource_type): (&Client<'_>, Operation, ResourceType),
-        decide: impl FnOnce() -> bool,
-    ) -> bool {
-        let principal = client.principal().clone();
-        let question = (principal, client.address(), operation, resource_type);
-        let answers = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = answers().get(&question) {
-            return *known;
-        }
-        // Not under the lock: others ask for something else.
-        let verdict = decide();
-        let mut answers = answers();
+        client: &Client<'_>,
+        operation: Operation,
+        resource_type: ResourceType,
+    ) -> Option<bool> {
+        let question = question((client, operation, resource_type));
+        self.answers().get(&question).copied()
+    }
+
+    /// Keeps an answer.
+    pub(super) fn keep(&self, asked: (&Client<'_>, Operation, ResourceType), answer: bool) {
+        let mut answers = self.answers();
         if answers.len() >= ANSWERS_MAX {
             answers.clear();
         }
-        answers.insert(question, verdict);
-        verdict
+        answers.insert(question(asked), answer);
+    }
+
+    // Held for a look: no decision is made under the lock.
+    fn answers(&self) -> MutexGuard<'_, HashMap<Question, bool>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
         self.0.lock().unwrap().len()
     }
+}
+
+fn question(
+    (client, operation, resource_type): (&Client<'_>, Operation, ResourceType),
+) -> Question {
+    let principal = client.principal().clone();
+    (principal, client.address(), operation, resource_type)
 }

@@ -6,7 +6,9 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use broker::audit::{Audit, AuditClass, AuditDetail, AuditEvent, AuditOrigin, AuditedChange};
+use broker::audit::{
+    ADMIN_API, Audit, AuditClass, AuditDetail, AuditEvent, AuditOrigin, AuditedChange,
+};
 use hyper::Request;
 use wire::acl::{CLUSTER_NAME, Decision, Operation, Principal, ResourceType};
 
@@ -36,7 +38,7 @@ impl AuditedAdmin {
 
     fn origin(&self, address: IpAddr) -> AuditOrigin {
         AuditOrigin {
-            api: "admin",
+            api: ADMIN_API,
             ..AuditOrigin::of_login(address, &self.listener, self.mechanism)
         }
     }

@@ -72,6 +72,11 @@ impl AuditDisk for FaultyDisk {
         SystemDisk.sync(file)
     }
 
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.operation()?;
+        SystemDisk.sync_dir(path)
+    }
+
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         self.operation()?;
         SystemDisk.identity(path)
@@ -243,4 +248,157 @@ fn a_file_that_was_moved_away_is_left_to_who_moved_it() {
     let mut lines = [line(3)].into();
     assert!(file.append(&mut lines).unwrap_err().is_unsafe());
     assert_eq!((lines.len(), fs::read(&taken).unwrap()), (1, line(1)));
+}
+
+/// A disk that is taken away and comes back with the same files: what was open stays dead.
+#[derive(Clone, Default)]
+struct ReturningDisk(Rc<RefCell<usize>>);
+
+impl ReturningDisk {
+    fn goes_and_comes(&self) {
+        *self.0.borrow_mut() += 1;
+    }
+
+    fn is_alive(&self, opened: usize) -> io::Result<()> {
+        (opened == *self.0.borrow())
+            .then_some(())
+            .ok_or(Errno::IO.into())
+    }
+}
+
+impl AuditDisk for ReturningDisk {
+    type File = (usize, fs::File);
+
+    fn open(&self, path: &Path, mode: u32) -> io::Result<(Self::File, FileFacts)> {
+        let (file, facts) = SystemDisk.open(path, mode)?;
+        Ok(((*self.0.borrow(), file), facts))
+    }
+
+    fn set_mode(&self, (opened, file): &Self::File, mode: u32) -> io::Result<()> {
+        self.is_alive(*opened)?;
+        SystemDisk.set_mode(file, mode)
+    }
+
+    fn write(&self, (opened, file): &mut Self::File, bytes: &[u8]) -> io::Result<usize> {
+        self.is_alive(*opened)?;
+        SystemDisk.write(file, bytes)
+    }
+
+    fn sync(&self, (opened, file): &Self::File) -> io::Result<()> {
+        self.is_alive(*opened)?;
+        SystemDisk.sync(file)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_dir(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+}
+
+#[test]
+fn a_disk_that_was_gone_and_is_back_is_written_to_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let disk = ReturningDisk::default();
+    let mut file = AuditFile::new(disk.clone(), path.clone(), LIMITS);
+    file.append(&mut [line(1)].into()).unwrap();
+    for is_synced in [false, true] {
+        disk.goes_and_comes();
+        let mut lines: VecDeque<_> = [line(2)].into();
+        if is_synced {
+            assert!(file.sync().is_err());
+        } else {
+            assert!(file.append(&mut lines).is_err());
+        }
+        file.look();
+        file.append(&mut lines).unwrap();
+        file.sync().unwrap();
+        file.append(&mut [line(3)].into()).unwrap();
+    }
+    let expected: Vec<u8> = [1, 2, 3, 2, 3].into_iter().flat_map(line).collect();
+    assert_eq!(text(&path, LIMITS.files).as_bytes(), expected);
+}
+
+/// Notes which files are synced.
+#[derive(Clone, Default)]
+struct NotedSyncs(Rc<RefCell<Vec<Identity>>>);
+
+impl AuditDisk for NotedSyncs {
+    type File = (Identity, fs::File);
+
+    fn open(&self, path: &Path, mode: u32) -> io::Result<(Self::File, FileFacts)> {
+        let (file, facts) = SystemDisk.open(path, mode)?;
+        Ok(((facts.identity, file), facts))
+    }
+
+    fn set_mode(&self, (_, file): &Self::File, mode: u32) -> io::Result<()> {
+        SystemDisk.set_mode(file, mode)
+    }
+
+    fn write(&self, (_, file): &mut Self::File, bytes: &[u8]) -> io::Result<usize> {
+        SystemDisk.write(file, bytes)
+    }
+
+    fn sync(&self, (identity, file): &Self::File) -> io::Result<()> {
+        self.0.borrow_mut().push(*identity);
+        SystemDisk.sync(file)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.borrow_mut().push(SystemDisk.identity(path)?);
+        SystemDisk.sync_dir(path)
+    }
+
+    fn identity(&self, path: &Path) -> io::Result<Identity> {
+        SystemDisk.identity(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        SystemDisk.rename(from, to)
+    }
+}
+
+#[test]
+fn a_file_that_is_put_aside_or_moved_away_is_synced_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let disk = NotedSyncs::default();
+    let identity = |path: &Path| SystemDisk.identity(path).unwrap();
+    let mut file = AuditFile::new(disk.clone(), path.clone(), LIMITS);
+    let taken = || disk.0.take();
+    file.append(&mut (0..3).map(line).collect()).unwrap();
+    let aside = identity(&dir.path().join("audit.log.1"));
+    let names = identity(dir.path());
+    assert_eq!(taken(), [aside, names]);
+    let moved = identity(&path);
+    fs::rename(&path, dir.path().join("moved")).unwrap();
+    file.look();
+    assert_eq!(taken(), [moved]);
+    file.append(&mut [line(4)].into()).unwrap();
+    file.sync().unwrap();
+    assert_eq!(taken(), [identity(&path), names]);
+    // Nothing is owed.
+    file.sync().unwrap();
+    assert_eq!(taken(), []);
+}
+
+#[test]
+fn a_file_that_must_be_written_is_written_at_the_start() {
+    for at in 1..4 {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("audit.log");
+        let new = || {
+            let disk = FaultyDisk::new(Errno::NOSPC, at, usize::MAX);
+            AuditFile::new(disk, path.clone(), LIMITS)
+        };
+        assert!(new().open_with(None).is_ok());
+        assert!(new().open_with(Some(line(1))).is_err(), "{at}");
+    }
 }

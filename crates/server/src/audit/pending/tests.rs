@@ -184,3 +184,70 @@ fn the_end_takes_what_would_have_waited() {
     assert_eq!(due(&mut pending, now).len(), 0);
     assert_eq!(pending.take(now, true).events.len(), 1);
 }
+
+fn of_data(name: &str) -> AuditEvent {
+    let mut event = change(name);
+    event.origin.api = "DeleteRecords";
+    event
+}
+
+#[test]
+fn changes_of_data_crowd_out_no_change_of_the_metadata() {
+    let now = Instant::now();
+    let mut pending = Pending::new(LIMITS, now);
+    while pending.put(of_data("t"), now, 0) {}
+    assert!(pending.data_bytes > DATA_BYTES_MAX / 2 && pending.data_bytes <= DATA_BYTES_MAX);
+    assert!(pending.has_room_for_changes());
+    assert!(pending.put(change("acl"), now, 0));
+    assert_eq!(
+        pending.take(now, false).dropped,
+        [(AuditClass::Admin, 1)].into()
+    );
+    assert!(pending.put(of_data("t"), now, 0));
+}
+
+#[test]
+fn a_change_gives_no_client_the_lines_of_another_second() {
+    let begin = Instant::now();
+    let mut pending = Pending::new(LIMITS, begin);
+    let mut kept = 0;
+    for number in 0..1000 {
+        kept += usize::from(pending.put(denied(&number.to_string(), 1), begin, 0));
+        pending.put(of_data("t"), begin, 0);
+        pending.take(begin, false);
+    }
+    assert_eq!(kept, LIMITS.per_second.div_ceil(SHARES));
+}
+
+#[test]
+fn events_are_in_their_order_whatever_the_clock_says() {
+    let now = Instant::now();
+    let mut pending = Pending::new(LIMITS, now);
+    pending.put(change("first"), now, 9000);
+    pending.put(denied("second", 1), now, 5000);
+    pending.put(change("third"), now, 1000);
+    let order = [row("first", 1), row("second", 1), row("third", 1)];
+    assert_eq!(due(&mut pending, now), order);
+}
+
+#[test]
+fn a_host_with_a_network_of_addresses_has_the_share_of_one() {
+    let now = Instant::now();
+    let mut pending = Pending::new(LIMITS, now);
+    let from = |address: String| {
+        let mut event = denied("a", 1);
+        event.origin.address = address.parse().unwrap();
+        event
+    };
+    let own = (0..1000).map(|number| from(format!("2001:db8::{number:x}")));
+    let kept = own
+        .filter(|event| pending.put(event.clone(), now, 0))
+        .count();
+    assert_eq!(kept, LIMITS.per_second.div_ceil(SHARES));
+    assert!(pending.put(from("2001:db8:0:1::1".to_owned()), now, 0));
+    assert!(pending.put(from("10.0.0.1".to_owned()), now, 0));
+    assert_eq!(
+        network("::ffff:10.0.0.1".parse().unwrap()),
+        IpAddr::from([10, 0, 0, 1])
+    );
+}

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use super::super::disk::{FileFacts, Identity, SystemDisk};
 use super::super::file::FileLimits;
 use super::super::file::tests::FaultyDisk;
-use super::super::{AuditSettings, TICK};
+use super::super::{AuditSettings, HANGS_AFTER, TICK};
 use super::*;
 use crate::metrics::AuditMetrics;
 
@@ -126,6 +126,10 @@ impl AuditDisk for HangingDisk {
         SystemDisk.sync(file)
     }
 
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        SystemDisk.sync_dir(path)
+    }
+
     fn identity(&self, path: &Path) -> io::Result<Identity> {
         SystemDisk.identity(path)
     }
@@ -179,4 +183,51 @@ fn a_disk_that_hangs_holds_up_no_one_and_what_finds_no_room_is_a_line_later() {
     assert!(failed >= 25, "{failed}");
     let lost = dropped["dropped"]["auth_failure"].as_u64().unwrap();
     assert_eq!(usize::try_from(lost).unwrap() + failed, 1000);
+}
+
+fn end(log: &AuditLog) {
+    let is_ending = &log.0.is_ending;
+    is_ending.store(true, std::sync::atomic::Ordering::Release);
+}
+
+#[test]
+fn the_end_writes_what_came_while_lines_waited_for_a_disk_that_is_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("audit.log");
+    let disk = FaultyDisk::new(Errno::NOSPC, 0, usize::MAX);
+    let file = AuditFile::new(disk.clone(), path.clone(), LIMITS);
+    let log = log(false);
+    let mut writer = Writer::new(log.clone(), Some(file));
+    log.put(event(AuditClass::Admin, "first"));
+    take(&log, &mut writer);
+    writer.write();
+    log.put(event(AuditClass::Admin, "second"));
+    disk.mend();
+    end(&log);
+    writer.run();
+    assert_eq!(written_lines(&path), ["first", "second"]);
+}
+
+#[test]
+fn a_disk_that_hangs_is_a_reason_and_a_metric_until_it_answers() {
+    let log = log(true);
+    log.timed(|| {
+        log.put(event(AuditClass::AuthFailure, "one"));
+        assert_eq!(
+            (log.0.metrics.failing.get(), log.takes_changes()),
+            (0, true)
+        );
+        thread::sleep(HANGS_AFTER + Duration::from_millis(50));
+        log.put(event(AuditClass::AuthFailure, "two"));
+        assert_eq!(
+            (log.0.metrics.failing.get(), log.takes_changes()),
+            (1, false)
+        );
+        assert_eq!(log.reason().unwrap().name, "audit_file");
+    });
+    assert_eq!(
+        (log.0.metrics.failing.get(), log.takes_changes()),
+        (0, true)
+    );
+    assert!(log.reason().is_none());
 }

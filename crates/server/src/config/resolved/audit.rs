@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use broker::audit::AuditClasses;
+use broker::audit::{AuditClass, AuditClasses};
 
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
@@ -33,6 +33,7 @@ const DEPENDENT: [&str; 7] = [
 /// Returns what is audited; `None` if nothing is.
 pub(super) fn resolve(
     values: &Values,
+    log_dirs: &[PathBuf],
     (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
 ) -> Option<AuditSettings> {
     let path = values.string(PATH);
@@ -49,6 +50,10 @@ pub(super) fn resolve(
     if required && (path.is_empty() || path == LOG) {
         problems.push(values.problem(REQUIRED, "needs a file in audit.path"));
     }
+    if required && !classes.has(AuditClass::Admin) {
+        let wrong = "needs the class admin in audit.classes, or no change is written down";
+        problems.push(values.problem(REQUIRED, wrong));
+    }
     if path.is_empty() {
         for key in DEPENDENT {
             if let Some(entry) = values.entry(key) {
@@ -61,6 +66,12 @@ pub(super) fn resolve(
     let file = (path != LOG).then(|| PathBuf::from(&path));
     if file.as_ref().is_some_and(|file| !file.is_absolute()) {
         problems.push(values.problem(PATH, "must be an absolute path, `log`, or empty"));
+    }
+    let is_within = |dir: &&PathBuf| file.as_ref().is_some_and(|file| file.starts_with(dir));
+    if let Some(dir) = log_dirs.iter().find(is_within) {
+        // A file of a partition would be one to write to.
+        let wrong = format!("must not be within {}, a log directory", dir.display());
+        problems.push(values.problem(PATH, wrong));
     }
     let mode = u32::from_str_radix(&values.string("audit.file.mode"), 8);
     Some(AuditSettings {
@@ -84,10 +95,10 @@ fn repeat(values: &Values) -> Duration {
 mod tests {
     use std::path::Path;
 
-    use broker::audit::AuditClass;
     use wire::acl::Operation;
 
     use super::super::tests::{check_refused, check_warned, settings};
+    use super::AuditClass;
 
     #[test]
     fn nothing_is_audited_unless_a_path_is_set() {
@@ -112,6 +123,16 @@ mod tests {
         check_refused(
             "audit.path=log\naudit.required=true\n",
             "server.properties:2: audit.required=true: needs a file in audit.path",
+        );
+        check_refused(
+            "audit.path=/var/log/a\naudit.classes=denied\naudit.required=true\n",
+            "server.properties:3: audit.required=true: needs the class admin in audit.classes, or \
+             no change is written down",
+        );
+        check_refused(
+            "log.dirs=/data/one,/data/two\naudit.path=/data/two/t-0/00000000000000000000.log\n",
+            "server.properties:2: audit.path=/data/two/t-0/00000000000000000000.log: must not be \
+             within /data/two, a log directory",
         );
         check_refused(
             "audit.path=audit.log\n",

@@ -1,5 +1,6 @@
 //! The index decides as the plain function does, however it was made.
 
+use std::iter;
 use std::net::IpAddr;
 
 use proptest::collection::vec;
@@ -212,6 +213,14 @@ proptest! {
             index.decide_any(&closed(""), &client, write, topic),
             decide_any(&closed(""), &acls, &client, write, topic)
         );
+        let by_names = |names_max| {
+            let mut walk = NamesWalk::default();
+            iter::repeat_with(|| {
+                index.decide_any_by_names(&client, (write, topic), &mut walk, names_max)
+            })
+            .find_map(|decision| decision)
+        };
+        prop_assert_eq!(by_names(1), by_names(usize::MAX), "in pieces");
     }
 }
 

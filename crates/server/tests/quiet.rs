@@ -148,7 +148,8 @@ fn a_start_after_a_kill_says_one_line_more_than_one_after_a_clean_stop() {
     let (mut broker, _) = start(dir.path());
     client(&broker, &["topic", "create", "many", "-p", "40"], "");
     // The keys spread the records over all partitions.
-    let records: String = (0..1000).map(|key| format!("{key}:value\n")).collect();
+    let lines: Vec<_> = (0..1000).map(|key| format!("{key}:value")).collect();
+    let records = lines.join("\n");
     let produce = ["topic", "produce", "many", "-K:", "-q"];
     client(&broker, &produce, &records);
     assert!(broker.stop(Signal::TERM).success());

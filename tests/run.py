@@ -25,7 +25,8 @@
     -k EXPRESSION          clients: only tests that match
 
 What the suites need is installed on the way: Python, npm and Maven packages from their registries into the user's cache
-or the clone, kcat and Chromium from apt when this is root. A toolchain that is missing is named, and fails the run.
+or the clone, kcat and Chromium from apt when this is root, promtool from its Debian package. A toolchain that is missing is
+named, and fails the run.
 """
 
 import argparse
@@ -222,6 +223,21 @@ def apt(run, *packages):
     return True
 
 
+def promtool(run):
+    """Where Prometheus' tool is that checks rules and metrics, for the environment of `cargo test`. It is taken out of its package,
+    because installing that starts a server."""
+    if shutil.which("promtool") or not shutil.which("apt-get"):
+        return {}
+    home = kafka.cache() / "promtool"
+    program = home / "usr/bin/promtool"
+    if not program.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        update = "apt-get -q update && " if os.geteuid() == 0 else ""
+        script = f"{update}apt-get -q download prometheus && dpkg-deb -x prometheus_*.deb . && rm prometheus_*.deb"
+        run.step("fetch promtool", ["sh", "-c", script], cwd=home, count=nothing)
+    return {"PROMTOOL": str(program)}
+
+
 def nothing(_):
     """For steps that are no tests: they count only when they fail."""
     return 0, 0
@@ -306,7 +322,8 @@ def guard(run):
 
 def rust(run):
     # Libraries, programs and tests. Clippy has looked at the examples, and tidy at the documents, which hold no test.
-    run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--tests", "--no-fail-fast"], count=cargo_counts)
+    run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--tests", "--no-fail-fast"], count=cargo_counts,
+             env=promtool(run))
     # What is shipped has no librdkafka; the load generator's second driver has.
     run.step("cargo test librdkafka", ["cargo", "test", "-q", "--locked", "-p", "forebay-bench", "--features", "librdkafka", "--test", "load",
                                        "ordinary"], count=cargo_counts)

@@ -18,6 +18,7 @@ use wire::types::{ErrorCode, TopicId};
 
 use crate::answers::Answers;
 use crate::bulk::Bulk;
+use crate::checkpoints::CheckpointFiles;
 use crate::compaction;
 use crate::controller::Controller;
 use crate::fetch_session::FetchSessions;
@@ -128,10 +129,8 @@ pub struct Broker<P: Platform> {
     /// Held while the checkpoint files of a log directory are written.
     // Unbounded: the log directories of the settings.
     pub(crate) checkpoint_turns: BTreeMap<PathBuf, Semaphore>,
-    /// Checkpoint files that could not be written, directories whose files do not cover a log yet,
-    /// and when that was last logged.
-    // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
-    pub(crate) unwritten: RefCell<BTreeMap<PathBuf, SeldomLine>>,
+    /// What this process knows of the checkpoint files.
+    pub(crate) checkpoint_files: CheckpointFiles,
     /// When it was last logged that a client asked for the free space of a directory, and the disk
     /// did not report it.
     pub(crate) roomless: SeldomLine,
@@ -211,7 +210,7 @@ impl<P: Platform> Broker<P> {
             bulk: Bulk::new(metrics.bulk_waits.clone()),
             many: Queues::new(many::AT_ONCE),
             checkpoint_turns: checkpoint_turns(&log_dirs),
-            unwritten: RefCell::default(),
+            checkpoint_files: CheckpointFiles::default(),
             roomless: SeldomLine::default(),
             wall_clock: WallClock::default(),
             log_turns: RefCell::default(),

@@ -4,8 +4,9 @@
 //! Every shard knows the offsets of its own logs; the files cover all logs, so one shard collects
 //! the offsets and writes the files. Invariants: a file is replaced as a whole; an offset in it was
 //! true when it was collected, and recovery points name only what was durable by then. A file that
-//! cannot be written is retried with the next turn, and logged once a minute, as is a log for which
-//! the files are not valid yet.
+//! holds its bytes already is left as it is, so an idle broker writes nothing. A file that cannot
+//! be written is retried with the next turn, and logged once a minute, as is a log for which the
+//! files are not valid yet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -23,6 +24,9 @@ use crate::names::CONTROLLER_SHARD;
 use crate::queues::turn_at;
 
 pub(crate) mod room;
+mod saved;
+
+pub(crate) use saved::CheckpointFiles;
 
 /// The state of a directory's checkpoint files.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -164,7 +168,21 @@ impl<P: Platform> Broker<P> {
                 _ => return true,
             }
         }
-        self.is_written(&path, room::replace(disk, &path, &bytes).await)
+        self.write_file(&path, &bytes).await
+    }
+
+    /// Writes a checkpoint file unless it holds these bytes; false if it could not be written.
+    async fn write_file(&self, path: &Path, bytes: &[u8]) -> bool {
+        let disk = self.platform.disk();
+        if self.checkpoint_files.holds(disk, path, bytes).await {
+            return true;
+        }
+        self.checkpoint_files.forget(path);
+        let written = room::replace(disk, path, bytes).await;
+        if written.is_ok() {
+            self.checkpoint_files.note(path, bytes);
+        }
+        self.is_written(path, written)
     }
 
     /// Counts a checkpoint that could not be written, and logs it at a limited rate: the write is
@@ -172,7 +190,7 @@ impl<P: Platform> Broker<P> {
     fn is_written(&self, path: &Path, written: std::io::Result<()>) -> bool {
         let Err(error) = written else { return true };
         self.metrics.failed_checkpoints.inc();
-        let mut unwritten = self.unwritten.borrow_mut();
+        let mut unwritten = self.checkpoint_files.unwritten.borrow_mut();
         // One entry for each checkpoint file.
         let seldom = unwritten.entry(path.to_path_buf()).or_default();
         if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
@@ -187,7 +205,7 @@ impl<P: Platform> Broker<P> {
         let Some(partition) = busy.first() else {
             return;
         };
-        let mut unwritten = self.unwritten.borrow_mut();
+        let mut unwritten = self.checkpoint_files.unwritten.borrow_mut();
         // One entry for each directory.
         let seldom = unwritten.entry(dir.to_path_buf()).or_default();
         if let Some(unsaid) = seldom.turn(self.platform.clock().now()) {
@@ -219,6 +237,8 @@ impl<P: Platform> Broker<P> {
 
     async fn write_checkpoints_of(self: Rc<Self>, dir: PathBuf) -> CheckpointState {
         let _turn = self.checkpoint_turn(&dir).await;
+        let clock = self.platform.clock();
+        let begun = clock.now();
         let points = self.gathered(&dir).await;
         let mut all_written = self.write_compacted(&dir, &points).await;
         let starts = rows(&points, |p| p.log_start);
@@ -228,7 +248,9 @@ impl<P: Platform> Broker<P> {
         let file = offsets::HIGH_WATERMARKS;
         all_written &= self.write_rows(&dir, file, &watermarks).await;
         let written = self.write_recovery_points(&dir, points, with_starts).await;
-        room::regain(self.platform.disk(), &dir).await;
+        room::regain(self.platform.disk(), &dir, &self.checkpoint_files).await;
+        let took = clock.now().saturating_duration_since(begun);
+        self.metrics.checkpoint_seconds.observe(took.as_secs_f64());
         written.and(all_written)
     }
 
@@ -273,9 +295,7 @@ impl<P: Platform> Broker<P> {
 
     async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {
         let path = dir.join(name);
-        let bytes = offsets::encode(rows);
-        let written = room::replace(self.platform.disk(), &path, &bytes).await;
-        self.is_written(&path, written)
+        self.write_file(&path, &offsets::encode(rows)).await
     }
 }
 

@@ -83,6 +83,8 @@ pub struct Metrics {
     pub late_transactions: Gauge,
     /// Failed writes of checkpoint files.
     pub failed_checkpoints: Counter,
+    /// How long the checkpoints of one log directory took, in seconds.
+    pub(crate) checkpoint_seconds: Histogram,
     /// How long large requests waited for their turns, in seconds.
     pub(crate) bulk_waits: Histogram,
     pub(crate) cluster: ClusterMetrics,
@@ -184,10 +186,7 @@ impl Metrics {
                 "kafka_controller_kafkacontroller_globalpartitioncount",
                 "Partitions",
             ),
-            controllers: gauge(
-                "kafka_controller_kafkacontroller_activecontrollercount",
-                "1 while this node is the controller",
-            ),
+            controllers: controllers(registry),
             clock_step,
             clock_steps,
             metadata_reserve: of_the_metadata_reserve(registry),
@@ -196,6 +195,7 @@ impl Metrics {
             transaction_state_bytes: state_bytes,
             late_transactions: late,
             failed_checkpoints: failed_checkpoints(registry),
+            checkpoint_seconds: checkpoint_seconds(registry),
             bulk_waits: of_large_requests(registry),
             cluster: ClusterMetrics::register(registry),
             errors: RequestErrors::register(registry),
@@ -296,6 +296,22 @@ fn of_transactions(registry: &mut Registry) -> [Gauge; 3] {
         ),
     ];
     gauges.map(|(name, help)| new_gauge(registry, name, help))
+}
+
+fn controllers(registry: &mut Registry) -> Gauge {
+    let name = "kafka_controller_kafkacontroller_activecontrollercount";
+    new_gauge(registry, name, "1 while this node is the controller")
+}
+
+fn checkpoint_seconds(registry: &mut Registry) -> Histogram {
+    // From 100 microseconds, a look at files that stay the same, to 26 seconds.
+    let histogram = Histogram::new(exponential_buckets(0.000_1, 4.0, 10));
+    registry.register(
+        "forebay_checkpoint_seconds",
+        "Duration of the checkpoints of a log directory, from the offsets to the last file",
+        histogram.clone(),
+    );
+    histogram
 }
 
 fn failed_checkpoints(registry: &mut Registry) -> Counter {

@@ -73,6 +73,8 @@ mod hanging;
 mod hanging_disks;
 #[path = "served/hostile_fetch.rs"]
 mod hostile_fetch;
+#[path = "served/idle.rs"]
+mod idle;
 #[path = "served/in_turns.rs"]
 mod in_turns;
 #[path = "served/large_answers.rs"]

@@ -29,7 +29,7 @@ use hyper::body::Bytes;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use plan::catalogue::Catalogue;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -239,8 +239,8 @@ async fn answer(
     peer: &Peer,
     shown: &AdminContent,
 ) -> Response<Full<Bytes>> {
-    if let Some(why) = shown.names.refuse(&request) {
-        return response(StatusCode::FORBIDDEN, TEXT, why.into());
+    if let Some((code, why)) = shown.names.refuse(&request) {
+        return response(code, TEXT, why.into());
     }
     let view = match shown.gate.admit(&request, peer, &shown.shards).await {
         Ok(view) => view,

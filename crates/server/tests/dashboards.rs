@@ -154,6 +154,41 @@ fn the_counts_over_the_table_are_those_of_its_rows() {
     assert_eq!(names.len(), rows.len(), "a name is there twice");
 }
 
+/// The numbers of a row of a table.
+fn numbers(row: &str) -> Vec<usize> {
+    let cells = row.split('|').map(str::trim);
+    cells.filter_map(|cell| cell.parse().ok()).collect()
+}
+
+#[test]
+fn the_counts_of_each_dashboard_add_up_and_the_summary_follows_from_them() {
+    let page = page_of_docs();
+    let rows: Vec<_> = page
+        .lines()
+        .filter(|line| numbers(line).len() == 5)
+        .collect();
+    assert!(rows.len() > 10, "{}", rows.len());
+    for row in &rows {
+        let counts = numbers(row);
+        assert_eq!(counts[0], counts[1..].iter().sum::<usize>(), "{row}");
+    }
+    for asked_by in [
+        "Strimzi, JMX exporter: `strimzi-kafka.json`",
+        "Confluent: `kafka-cluster-kraft.json`",
+    ] {
+        let begins = |start: &str| format!("| {start}{asked_by} |");
+        let summary = page.lines().find(|line| line.starts_with(&begins("of ")));
+        let row = rows.iter().find(|row| row.starts_with(&begins("")));
+        let (summary, row) = (summary.unwrap(), row.unwrap());
+        let (summary, counts) = (numbers(summary), numbers(row));
+        assert_eq!(
+            summary,
+            [counts[0] - counts[3], counts[1] + counts[2]],
+            "{row}"
+        );
+    }
+}
+
 /// What is ours instead is a metric that there is.
 #[test]
 fn the_table_names_only_metrics_that_are_documented() {

@@ -18,16 +18,23 @@ mod running;
 use running::Broker;
 
 /// Metrics whose first sample is there once something has happened: a client has come, been
-/// refused, been held back, or a log was compacted; or if a listener speaks TLS, or an
-/// audit file is written. They are in docs/metrics.md.
-const APPEAR_LATER: [&str; 19] = [
+/// refused, been held back, or a log was compacted; or if a listener speaks TLS or takes
+/// tokens, or an audit file is written. They are in docs/metrics.md.
+const APPEAR_LATER: [&str; 26] = [
+    "forebay_audit_dropped_total",
     "forebay_audit_failing",
+    "forebay_audit_lines_total",
     "forebay_connections_ended_total",
     "forebay_connections_refused_total",
     "forebay_log_dir_oldest_operation_seconds",
+    "forebay_oauth_key_reads_total",
+    "forebay_oauth_tokens_refused_total",
     "forebay_tier_full_seconds",
     "forebay_tls_certificate_expiry_seconds",
     "forebay_tls_reloads_total",
+    "kafka_consumergroup_current_offset_sum",
+    "kafka_consumergroup_lag_sum",
+    "kafka_consumergroup_members",
     "kafka_log_logcleanermanager_uncleanable_partitions_count",
     "kafka_network_requestmetrics_requests_total",
     "kafka_network_requestmetrics_totaltimems_bucket",

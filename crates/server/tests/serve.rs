@@ -255,6 +255,54 @@ fn a_name_that_is_not_the_brokers_is_not_answered_on_the_admin_port() {
     assert!(answer.starts_with("HTTP/1.1 403"), "{answer}");
 }
 
+/// Sends this head to the admin port; returns the answer.
+fn admin_answer(broker: &Broker, head: &str) -> String {
+    let mut socket = TcpStream::connect(broker.admin).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(head.as_bytes()).unwrap();
+    let mut answer = String::new();
+    socket.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_request_with_two_hosts_is_malformed_on_the_admin_port() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), &[]);
+    for hosts in [
+        "host: 127.0.0.1\r\nhost: 127.0.0.1",
+        "host: 127.0.0.1\r\nHost: evil.example",
+    ] {
+        let answer = admin_answer(&broker, &format!("GET /livez HTTP/1.1\r\n{hosts}\r\n\r\n"));
+        assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    }
+}
+
+#[test]
+fn head_is_answered_as_get_is_but_without_the_body() {
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().display();
+    let settings = [
+        "storage.tiers=only".to_owned(),
+        format!("storage.tier.only.paths={home}"),
+    ];
+    let broker = Broker::start(dir.path(), &settings.each_ref().map(String::as_str));
+    for path in ["/livez", "/readyz", "/metrics", "/tiers", "/tiers/segments"] {
+        let (head, body) = broker.ask("HEAD", path);
+        assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+        assert_eq!(body, "", "{path}");
+        assert!(broker.ask("GET", path).0.starts_with("HTTP/1.1 200"));
+    }
+    for (path, allowed) in [("/tiers", "GET, HEAD"), ("/tiers/segments", "GET, HEAD")] {
+        let (head, _) = broker.ask("POST", path);
+        assert!(head.starts_with("HTTP/1.1 405"), "{path}: {head}");
+        assert!(head.contains(&format!("allow: {allowed}")), "{head}");
+    }
+    let (head, _) = broker.ask("HEAD", "/tiers/move");
+    assert!(head.starts_with("HTTP/1.1 405"), "{head}");
+    assert!(head.contains("allow: POST"), "{head}");
+}
+
 /// `docs/metrics.md` names each metric as a query does: a counter with `_total`, an info with
 /// `_info`.
 #[test]

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use platform::disk::{Disk, DiskFile, Open};
 
+use super::CheckpointFiles;
+
 /// The name of the file in a log directory.
 pub(crate) const FILE: &str = "reserved-room";
 /// Its length: the four checkpoints of about ten thousand logs, written one at a time.
@@ -40,26 +42,51 @@ pub(crate) async fn replace<D: Disk>(disk: &D, path: &Path, bytes: &[u8]) -> io:
 }
 
 /// Restores the reserve of a directory, if there is space.
-pub(super) async fn regain<D: Disk>(disk: &D, dir: &Path) {
+///
+/// A reserve that this process made and that has its length is left as it is: to reserve the same
+/// blocks again writes to the file system's journal. The length alone is not enough, because a copy
+/// of the directory may have the file without its blocks.
+pub(super) async fn regain<D: Disk>(disk: &D, dir: &Path, files: &CheckpointFiles) {
     let total = disk.space(dir).await.map_or(u64::MAX, |space| space.total);
     let bytes = RESERVE_BYTES.min(total / RESERVE_SHARE);
-    if let Err(error) = try_regain(disk, &dir.join(FILE), bytes).await {
+    if let Err(error) = try_regain(disk, &dir.join(FILE), bytes, files).await {
         tracing::debug!(dir = %dir.display(), %error, "no room is kept for the checkpoints");
     }
 }
 
-async fn try_regain<D: Disk>(disk: &D, path: &Path, mut bytes: u64) -> io::Result<()> {
+async fn try_regain<D: Disk>(
+    disk: &D,
+    path: &Path,
+    bytes: u64,
+    files: &CheckpointFiles,
+) -> io::Result<()> {
+    if files.is_reserved(path) && has_length(disk, path, bytes).await {
+        return Ok(());
+    }
     let file = match disk.open(path, Open::Create).await {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             disk.open(path, Open::Write).await?
         }
         opened => opened?,
     };
+    files.note_reserved(path, false);
+    let mut part = bytes;
     loop {
-        match file.allocate(bytes).await {
-            Err(error) if is_full(&error) && bytes > SLACK_BYTES => bytes /= 2,
-            done => return done,
+        match file.allocate(part).await {
+            Err(error) if is_full(&error) && part > SLACK_BYTES => part /= 2,
+            Err(error) => return Err(error),
+            Ok(()) => break,
         }
+    }
+    files.note_reserved(path, part == bytes);
+    Ok(())
+}
+
+/// Returns true if a file has at least this length.
+async fn has_length<D: Disk>(disk: &D, path: &Path, bytes: u64) -> bool {
+    match disk.open(path, Open::Read).await {
+        Ok(file) => file.len().await.is_ok_and(|len| len >= bytes),
+        Err(_) => false,
     }
 }
 

@@ -107,6 +107,11 @@ impl SimDisk {
         self.state.borrow().faults.operations()
     }
 
+    /// Returns the number of operations so far that change the disk ([`OpKind::mutates`]).
+    pub fn changes(&self) -> u64 {
+        self.state.borrow().faults.changes()
+    }
+
     /// Returns a hash of all operations, in order.
     pub fn trace_hash(&self) -> u64 {
         self.state.borrow().faults.trace_hash()

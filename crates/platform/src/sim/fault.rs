@@ -128,6 +128,7 @@ pub(super) struct Faults {
     planned: Vec<Fault>,
     struck: Vec<(OpKind, PathBuf)>,
     operations: u64,
+    changes: u64,
     trace: u64,
     pub(super) traced: bool,
     pub(super) off: bool,
@@ -139,6 +140,7 @@ impl Faults {
             planned: Vec::new(),
             struck: Vec::new(),
             operations: 0,
+            changes: 0,
             trace: 0xcbf2_9ce4_8422_2325,
             traced: true,
             off: false,
@@ -165,6 +167,10 @@ impl Faults {
         self.operations
     }
 
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
     pub(super) fn trace_hash(&self) -> u64 {
         self.trace
     }
@@ -172,6 +178,7 @@ impl Faults {
     /// Counts an operation and returns the effect of a fault on it.
     pub(super) fn meet(&mut self, kind: OpKind, path: &Path) -> Option<Effect> {
         self.operations += 1;
+        self.changes += u64::from(kind.mutates());
         self.note(&[kind as u8]);
         self.note(path.as_os_str().as_encoded_bytes());
         let mut effect = None;

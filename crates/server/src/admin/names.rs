@@ -4,12 +4,13 @@
 //! once that name resolves to this address (DNS rebinding). So the endpoint answers a request only
 //! if its `Host` is an address, `localhost`, or a name that the operator gave this broker. A
 //! request with an `Origin` is answered only if the origin is this endpoint. Requests without a
-//! `Host` pass, since no browser sends them.
+//! `Host` pass, since no browser sends them. Requests with more than one are malformed (RFC 9112,
+//! 3.2): a proxy in front may have judged the other one.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use hyper::Request;
 use hyper::header::{HOST, HeaderName, ORIGIN};
+use hyper::{Request, StatusCode};
 
 /// The names, lower-cased.
 #[derive(Clone, Default, Debug)]
@@ -22,8 +23,13 @@ impl Names {
         Self(names.into_iter().map(lower).collect())
     }
 
-    /// Returns why the names in a request are refused; `None` if they are allowed.
-    pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<&'static str> {
+    /// Returns why the names in a request are refused, with the code of the answer; `None` if they
+    /// are allowed.
+    pub(crate) fn refuse<B>(&self, request: &Request<B>) -> Option<(StatusCode, &'static str)> {
+        if request.headers().get_all(HOST).iter().nth(1).is_some() {
+            let why = "a request has one header Host (RFC 9112, 3.2)\n";
+            return Some((StatusCode::BAD_REQUEST, why));
+        }
         let text = |name: HeaderName| {
             let header = request.headers().get(name)?;
             Some(header.to_str().unwrap_or_default())
@@ -36,14 +42,18 @@ impl Names {
                 .map(hyper::http::uri::Authority::as_str)
         });
         if !named.is_none_or(|named| self.knows(named)) {
-            return Some(
+            return Some((
+                StatusCode::FORBIDDEN,
                 "Host must be an address, localhost, or the host of admin.listener or of advertised.listeners\n",
-            );
+            ));
         }
         match text(ORIGIN).map(|origin| origin.split_once("://")) {
             None => None,
             Some(Some((_, from))) if named == Some(from) => None,
-            Some(_) => Some("requests of other origins are not answered\n"),
+            Some(_) => Some((
+                StatusCode::FORBIDDEN,
+                "requests of other origins are not answered\n",
+            )),
         }
     }
 
@@ -108,6 +118,16 @@ mod tests {
             "x@y",
         ] {
             check(Some(host), None, false);
+        }
+    }
+
+    #[test]
+    fn a_second_host_is_malformed_whatever_the_two_say() {
+        for second in ["127.0.0.1", "evil.example"] {
+            let request = Request::builder().uri("/livez");
+            let request = request.header(HOST, "127.0.0.1").header(HOST, second);
+            let refused = Names::default().refuse(&request.body(()).unwrap());
+            assert_eq!(refused.unwrap().0, StatusCode::BAD_REQUEST, "{second}");
         }
     }
 

@@ -8,11 +8,11 @@
 //! POST /tiers/verify?topic=T&partition=N            read sealed segments and check every batch
 //! ```
 //!
-//! Responses are JSON, errors too (`{"error": ...}`). Orders need the header `Content-Type:
-//! application/json`, which a web page of another origin cannot send without the permission of this
-//! endpoint.
+//! HEAD is answered as GET, without the body. Responses are JSON, errors too (`{"error": ...}`).
+//! Orders need the header `Content-Type: application/json`, which a web page of another origin
+//! cannot send without the permission of this endpoint.
 
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 
@@ -45,7 +45,20 @@ pub(super) async fn answer<B>(request: &Request<B>, shown: &AdminContent) -> Res
         Err(Refusal(code, error)) => (code, json(&Problem { error })),
     };
     text.push('\n');
-    response(code, JSON, text)
+    let mut answer = response(code, JSON, text);
+    if code == StatusCode::METHOD_NOT_ALLOWED {
+        let allowed = HeaderValue::from_static(allowed(request.uri().path()));
+        answer.headers_mut().insert(ALLOW, allowed);
+    }
+    answer
+}
+
+/// The methods of a path.
+fn allowed(path: &str) -> &'static str {
+    match path {
+        "/tiers" | "/tiers/segments" => "GET, HEAD",
+        _ => "POST",
+    }
 }
 
 async fn route<B>(
@@ -56,8 +69,8 @@ async fn route<B>(
     let query = Query::parse(request.uri().query().unwrap_or_default())?;
     let path = request.uri().path();
     match (path, request.method()) {
-        ("/tiers", &Method::GET) => Ok(json(&watch.status())),
-        ("/tiers/segments", &Method::GET) => segments(shown, &query).await,
+        ("/tiers", &Method::GET | &Method::HEAD) => Ok(json(&watch.status())),
+        ("/tiers/segments", &Method::GET | &Method::HEAD) => segments(shown, &query).await,
         ("/tiers/move" | "/tiers/drain" | "/tiers/verify", &Method::POST) => {
             let kind = request.headers().get(CONTENT_TYPE);
             if kind.is_none_or(|kind| kind != JSON) {

@@ -88,8 +88,8 @@ async fn hold(socket: TcpStream, planner: Planner, names: Arc<Names>) {
     let answer = service_fn(|request| {
         let (planner, names) = (planner.clone(), Arc::clone(&names));
         async move {
-            if let Some(why) = names.refuse(&request) {
-                return Ok::<_, Infallible>(plain(StatusCode::FORBIDDEN, why));
+            if let Some((code, why)) = names.refuse(&request) {
+                return Ok::<_, Infallible>(plain(code, why));
             }
             if request.uri().path() == "/" {
                 let mut moved = plain(StatusCode::SEE_OTHER, "/plan\n");

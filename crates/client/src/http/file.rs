@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn a_file_has_an_absolute_path_with_its_letters_as_they_are() {
-        let read = |text| file_of_url(text).map(|path| path.ok());
+        let read = |text| file_of_url(text).map(Result::ok);
         assert_eq!(read("file:///a/b"), Some(Some("/a/b".into())));
         assert_eq!(read("file:/a%20b"), Some(Some("/a b".into())));
         for wrong in [

@@ -5,10 +5,11 @@
 //! its steps. A sliced task runs only while the slice lasts; afterwards it waits until the executor
 //! has looked, and comes after the tasks which that look has woken.
 //!
-//! Invariants: a task that has waited for [`WAITS_MAX`] slices comes first in a later one: one such
-//! task runs even in a slice that is over, so every task goes on. A slice begins with the first
-//! sliced task after the executor has looked. Outside [`crate::runtime::run_shard`], so also in a
-//! simulation, slices never end. Not here: the length of one poll, which its author bounds.
+//! Invariants: a task that has waited for [`WAITS_MAX`] slices runs even in one that is over.
+//! Therefore every task goes on, and waiting costs at most this number of polls, whatever the
+//! number of ready tasks. A slice begins with the first sliced task after the executor has looked.
+//! Outside [`crate::runtime::run_shard`], so also in a simulation, slices never end. Not here: the
+//! length of one poll, which its author bounds.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -36,8 +37,8 @@ enum Slice {
     Fresh,
     /// Tasks run since this moment.
     Begun(Instant),
-    /// Tasks wait. True once a task has run that had waited for long.
-    Over(bool),
+    /// Tasks wait.
+    Over,
 }
 
 thread_local! {
@@ -71,12 +72,12 @@ fn lasts() -> bool {
         }
         Slice::Begun(since) if since.elapsed() < SLICE => true,
         Slice::Begun(_) => {
-            SLICE_OF_THREAD.set(Slice::Over(false));
+            SLICE_OF_THREAD.set(Slice::Over);
             // The executor wakes in this order what waits for it: first the look, then the tasks.
             after_the_look(marker());
             false
         }
-        Slice::Over(_) => false,
+        Slice::Over => false,
     }
 }
 
@@ -128,23 +129,15 @@ impl<F: Future> Future for Sliced<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if lasts() || comes_first(*this.waits) {
+        if lasts() || *this.waits >= WAITS_MAX {
             *this.waits = 0;
             return this.work.poll(cx);
         }
-        *this.waits = this.waits.saturating_add(1);
+        // Bounded: `WAITS_MAX`
+        *this.waits += 1;
         after_the_look(cx.waker());
         Poll::Pending
     }
-}
-
-/// Returns true, once in a slice that is over, for a task that has waited for long.
-fn comes_first(waits: u8) -> bool {
-    if waits < WAITS_MAX || !matches!(SLICE_OF_THREAD.get(), Slice::Over(false)) {
-        return false;
-    }
-    SLICE_OF_THREAD.set(Slice::Over(true));
-    true
 }
 
 #[cfg(test)]
@@ -205,6 +198,36 @@ mod tests {
         });
         assert!(seen.unwrap() < TASKS / 2, "tasks that ran before");
         assert_eq!(done.get(), TASKS * TIMES, "every task goes on to its end");
+    }
+
+    #[test]
+    fn a_task_is_not_polled_for_every_other_task_that_is_ready() {
+        const TASKS: usize = 200;
+        let (done, polls) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+        run_shard(None, async {
+            let counted = |_| {
+                let (polls, mut work) = (
+                    Rc::clone(&polls),
+                    Box::pin(sliced(works(1, Rc::clone(&done)))),
+                );
+                task::spawn(poll_fn(move |cx| {
+                    polls.set(polls.get() + 1);
+                    work.as_mut().poll(cx)
+                }))
+            };
+            let tasks: Vec<_> = (0..TASKS).map(counted).collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        })
+        .unwrap();
+        assert_eq!(done.get(), TASKS);
+        let most = TASKS * (usize::from(WAITS_MAX) + 1);
+        assert!(
+            (TASKS + 1..=most).contains(&polls.get()),
+            "{} polls",
+            polls.get()
+        );
     }
 
     #[test]

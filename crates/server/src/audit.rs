@@ -23,13 +23,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use broker::audit::{Audit, AuditClasses, AuditEvent, AuditSink};
 
 use crate::health::Reason;
 use crate::metrics::AuditMetrics;
+use crate::wall::wall_ms;
 use disk::SystemDisk;
 use file::{AuditFile, FileLimits};
 use pending::{Pending, PendingLimits, TakenEvents};
@@ -298,11 +299,4 @@ impl AuditEnd {
             tracing::error!("the last events of the audit file are not written");
         }
     }
-}
-
-fn wall_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    })
 }

@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
 use crate::metrics::TlsMetrics;
+use crate::wall::milliseconds;
 use expiry::ExpiryWarnings;
 
 /// Time after which the log says that a look has not ended.
@@ -260,10 +261,6 @@ impl Times {
             wall_ms: milliseconds(wall.unwrap_or_default()),
         }
     }
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn stamps(stores: &StoreSettings) -> Vec<Option<FileStamp>> {

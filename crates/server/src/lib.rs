@@ -30,4 +30,5 @@ mod signals;
 pub mod tiers;
 mod trouble;
 pub mod version;
+mod wall;
 mod watchdog;

@@ -15,7 +15,7 @@ mod place;
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use client::Tls;
@@ -28,6 +28,7 @@ use wire::sasl::Secret;
 
 use super::keys::{KeySet, SET_BYTES_MAX};
 use crate::metrics::OauthMetrics;
+use crate::wall::{milliseconds, wall_ms};
 use missing::MissingKeys;
 pub use place::KeyPlace;
 
@@ -319,15 +320,6 @@ impl SourceSettings {
         let answer = http::ask(url, &HttpContent::Get, tls.as_ref(), bounds).await;
         answer.map_err(|error| error.to_string())
     }
-}
-
-fn wall_ms() -> i64 {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-    milliseconds(wall.unwrap_or_default())
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -26,6 +26,7 @@ use wire::acl::Principal;
 use wire::sasl::Secret;
 
 use crate::metrics::AdminMetrics;
+use crate::wall::{milliseconds, wall_ms};
 
 /// The longest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -245,15 +246,6 @@ fn hash(bytes: &[u8]) -> Hash {
         *to = *from;
     }
     hash
-}
-
-fn wall_ms() -> i64 {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-    milliseconds(wall.unwrap_or_default())
-}
-
-fn milliseconds(time: Duration) -> i64 {
-    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

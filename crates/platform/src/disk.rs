@@ -144,6 +144,10 @@ pub trait Disk: Clone + 'static {
     ///
     /// After a crash the file has either the old or the new bytes, never a mixture.
     fn replace_file(&self, path: &Path, bytes: &[u8]) -> impl Future<Output = io::Result<()>>;
+    /// Does the same with bytes that need not be copied for it.
+    fn replace_file_by(&self, path: &Path, bytes: Bytes) -> impl Future<Output = io::Result<()>> {
+        async move { self.replace_file(path, &bytes).await }
+    }
     /// Sets the modification time of a file, as copying programs do.
     ///
     /// The time is durable at the earliest when the file is synced, and even that is not

@@ -11,6 +11,7 @@ pub mod disk;
 pub mod error;
 mod latch;
 pub mod lock;
+pub mod memory;
 pub mod net;
 pub mod os;
 pub mod process;

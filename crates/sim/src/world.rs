@@ -137,6 +137,10 @@ impl Disk for LyingDisk {
         self.0.replace_file(path, bytes).await
     }
 
+    async fn replace_file_by(&self, path: &Path, bytes: Bytes) -> io::Result<()> {
+        self.0.replace_file_by(path, bytes).await
+    }
+
     async fn set_modified(&self, path: &Path, modified_ms: i64) -> io::Result<()> {
         self.0.set_modified(path, modified_ms).await
     }

@@ -16,7 +16,8 @@ use std::rc::{Rc, Weak};
 
 use platform::Platform;
 use platform::sync::{Notify, Semaphore};
-use wire::types::{LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
+use platform::task::yield_now;
+use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 
 use crate::error::Error;
 use crate::log::views::{Flushing, LogCondition, PathFailure};
@@ -75,6 +76,9 @@ use producer_state::{ProducerSnapshot, ProducerStates};
 use read::Readers;
 use segments::SegmentList;
 use upkeep::Upkeep;
+
+/// Producers that are looked at in one go: some 0.1 ms.
+const SNAPSHOT_PIECE: usize = 512;
 
 /// An observer of a log's progress.
 ///
@@ -262,9 +266,30 @@ impl<P: Platform> Log<P> {
         }
     }
 
-    /// Returns the known producers, as `DescribeProducers` reports them.
+    /// Returns the known producers.
     pub fn producers(&self) -> Vec<ProducerSnapshot> {
         self.producers.borrow().snapshot()
+    }
+
+    fn producers_after(&self, after: Option<ProducerId>) -> Vec<ProducerSnapshot> {
+        let producers = self.producers.borrow();
+        producers.snapshots_after(after, SNAPSHOT_PIECE)
+    }
+
+    /// Returns the known producers, as `DescribeProducers` reports them: each as it was at some
+    /// moment of the call, in which others of the thread have their turns.
+    pub async fn producers_in_pieces(&self) -> Vec<ProducerSnapshot> {
+        let mut all = Vec::with_capacity(self.producers.borrow().producer_count());
+        loop {
+            let after = all.last().map(|last: &ProducerSnapshot| last.producer_id);
+            let piece = self.producers_after(after);
+            let is_last = piece.len() < SNAPSHOT_PIECE;
+            all.extend(piece);
+            if is_last {
+                return all;
+            }
+            yield_now().await;
+        }
     }
 
     /// Adds an observer of progress.

@@ -84,12 +84,16 @@ impl<'a, P: Platform> Call<'a, P> {
         self.body_bytes
     }
 
-    /// Returns true for a large request whose items take long to decode and to encode: a thread
-    /// outside the shard does both.
+    /// Returns true for a large request: a thread outside the shard decodes it.
+    fn is_decoded_beside(&self) -> bool {
+        self.body_bytes > LARGE_BYTES
+    }
+
+    /// Returns true for a large request whose items take long to encode, too.
     ///
-    /// Other requests are coded on the shard, because a response that waits in that thread's queue
-    /// is not counted.
-    fn is_coded_beside(&self) -> bool {
+    /// Other responses are encoded on the shard, because one that waits in that thread's queue is
+    /// not counted.
+    fn is_encoded_beside(&self) -> bool {
         let is_of_many = self.row.runs == Runs::Controller || self.row.size == Size::Own;
         is_of_many && self.body_bytes > LARGE_BYTES
     }
@@ -198,7 +202,7 @@ where
         audited: call.audited().map(Box::new),
     };
     let broker = call.broker;
-    let is_heavy = call.is_coded_beside();
+    let is_heavy = call.is_encoded_beside();
     let work = async |asked: T, _| {
         let asked = Heavy::new(asked, is_heavy);
         let decide = |broker: Rc<Broker<P>>| async move {
@@ -316,7 +320,7 @@ where
     };
     // What waits is boxed, so that it does not enlarge the futures of requests that need none of
     // it.
-    let asked = if call.is_coded_beside() {
+    let asked = if call.is_decoded_beside() {
         Box::pin(decoded_beside(call)).await?
     } else {
         decoded(call)?
@@ -331,7 +335,7 @@ where
         None => work(asked, given).await?,
     };
     errors::count(&call.broker.metrics, call.header.api, &response);
-    let response = if call.is_coded_beside() {
+    let response = if call.is_encoded_beside() {
         Box::pin(encoded_beside(call, response)).await?
     } else {
         encoded(&call.header, &response)?

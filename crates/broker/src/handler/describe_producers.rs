@@ -101,7 +101,10 @@ async fn known<P: Platform>(
         let access = access.clone();
         let found = at_partitions_abandoned(broker, some, move |broker, partition, ()| {
             let may = access.check_again(&broker, Operation::Read, &partition.name);
-            std::future::ready(may.map(|()| partition.log.producers()))
+            async move {
+                may?;
+                Ok(partition.log.producers_in_pieces().await)
+            }
         });
         for producers in found.await {
             room = room.saturating_sub(producers.as_ref().map_or(0, Vec::len));

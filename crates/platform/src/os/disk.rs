@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use rustix::fs::{Mode, OFlags};
 
 use super::called::CalledFile;
@@ -209,7 +210,12 @@ impl Disk for SystemDisk {
     }
 
     async fn replace_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let (at, bytes) = (path.to_owned(), bytes.to_owned());
+        self.replace_file_by(path, Bytes::copy_from_slice(bytes))
+            .await
+    }
+
+    async fn replace_file_by(&self, path: &Path, bytes: Bytes) -> io::Result<()> {
+        let at = path.to_owned();
         self.call(path, move || names::replace_file(&at, &bytes))
             .await
     }

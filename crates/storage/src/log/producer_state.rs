@@ -30,10 +30,12 @@ mod error;
 mod idle;
 mod marker;
 pub mod snapshot;
+mod taking;
 mod transactions;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use platform::clock::Reading;
 use wire::batch::BatchHeader;
@@ -45,6 +47,8 @@ pub use error::ProducerError;
 use idle::IdleProducers;
 pub use marker::{EndMarker, TransactionOutcome};
 pub use snapshot::ProducerSnapshot;
+pub use taking::SnapshotProgress;
+use taking::SnapshotTaking;
 use transactions::Transactions;
 
 use super::txn_index::AbortedTxn;
@@ -93,6 +97,8 @@ pub struct ProducerStates {
     transactions: Transactions,
     /// Everything below this offset is accounted for.
     end: Offset,
+    /// The snapshot that is being taken.
+    taking: Option<Box<SnapshotTaking>>,
 }
 
 impl ProducerStates {
@@ -103,6 +109,7 @@ impl ProducerStates {
             idle: IdleProducers::default(),
             transactions: Transactions::default(),
             end: start,
+            taking: None,
         }
     }
 
@@ -263,8 +270,14 @@ impl ProducerStates {
     pub fn expire(&mut self, now: impl Into<Reading>, expiration_ms: i64) -> usize {
         let now = now.into();
         let before = self.producers.len();
-        self.producers
-            .retain(|_, producer| !producer.is_expired(now, expiration_ms));
+        let taking = &mut self.taking;
+        self.producers.retain(|&id, producer| {
+            let is_expired = producer.is_expired(now, expiration_ms);
+            if is_expired && let Some(taking) = taking {
+                taking.before_change(id, Some(producer));
+            }
+            !is_expired
+        });
         let expired = before - self.producers.len();
         if expired > 0 {
             self.idle = self.notes();
@@ -278,6 +291,7 @@ impl ProducerStates {
         if self.producers.len() >= PRODUCERS_MAX && !self.producers.contains_key(&id) {
             self.make_room();
         }
+        self.before_change(id);
         match self.producers.entry(id) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(new) => {
@@ -306,7 +320,7 @@ impl ProducerStates {
             if producer.transaction_start().is_some() {
                 self.idle.note(self.end, id);
             } else if producer.seen() <= noted {
-                self.producers.remove(&id);
+                self.forget(id);
             } else {
                 let this = (producer.seen(), id);
                 let kept = longest.map_or(this, |other| other.min(this));
@@ -320,7 +334,7 @@ impl ProducerStates {
             if self.producers.len() < PRODUCERS_CEILING {
                 self.idle.note(seen, id);
             } else {
-                self.producers.remove(&id);
+                self.forget(id);
             }
         }
         assert!(
@@ -329,19 +343,59 @@ impl ProducerStates {
         );
     }
 
+    fn forget(&mut self, id: ProducerId) {
+        self.before_change(id);
+        self.producers.remove(&id);
+    }
+
+    /// Keeps a producer for the snapshot that is being taken.
+    fn before_change(&mut self, id: ProducerId) {
+        if let Some(taking) = &mut self.taking {
+            taking.before_change(id, self.producers.get(&id));
+            if taking.is_given_up() {
+                self.taking = None;
+            }
+        }
+    }
+
     fn notes(&self) -> IdleProducers {
         let notes = self.producers.iter();
         IdleProducers::of(notes.map(|(&id, producer)| (producer.seen(), id)))
     }
 
     /// Returns what a snapshot file at [`ProducerStates::end`] holds.
-    ///
-    /// It is also the answer to `DescribeProducers`.
     pub fn snapshot(&self) -> Vec<ProducerSnapshot> {
-        self.producers
-            .iter()
-            .map(|(&id, producer)| producer.snapshot(id))
-            .collect()
+        self.snapshots_after(None, usize::MAX)
+    }
+
+    /// Returns `most` producers after `after`, in the order of their ids.
+    pub fn snapshots_after(&self, after: Option<ProducerId>, most: usize) -> Vec<ProducerSnapshot> {
+        let after = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let some = self.producers.range((after, Bound::Unbounded)).take(most);
+        some.map(|(&id, producer)| producer.snapshot(id)).collect()
+    }
+
+    /// Begins a snapshot as of [`ProducerStates::end`], which is called `at`; returns false while
+    /// another one is being taken.
+    pub fn begin_snapshot(&mut self, at: Offset) -> bool {
+        if self.taking.is_some() {
+            return false;
+        }
+        let producers = self.producers.len();
+        self.taking = Some(Box::new(SnapshotTaking::begin(at, producers)));
+        true
+    }
+
+    /// Copies `most` producers, or a few more, into the snapshot that is being taken.
+    pub fn take_snapshot(&mut self, most: usize) -> SnapshotProgress {
+        let Some(mut taking) = self.taking.take() else {
+            return SnapshotProgress::None;
+        };
+        if taking.copy(&self.producers, most) {
+            self.taking = Some(taking);
+            return SnapshotProgress::More;
+        }
+        taking.finish()
     }
 
     /// Returns the offset below which everything is accounted for; it names the snapshot file.

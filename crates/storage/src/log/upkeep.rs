@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Medium, Open};
@@ -23,7 +24,8 @@ use platform::sync::Semaphore;
 use platform::task;
 use wire::types::Offset;
 
-use super::producer_state::snapshot;
+use super::SNAPSHOT_PIECE;
+use super::producer_state::{SnapshotProgress, snapshot};
 use super::segments::SegmentEvent;
 use crate::error::{Error, FailureKind, Result};
 use crate::log::views::{Flushing, Journaling, LogCondition, Rebuilding, Upkeeping};
@@ -78,7 +80,7 @@ pub(super) struct Upkeep<P: Platform> {
     /// Bytes appended since the last snapshot at a roll.
     unsnapshot_bytes: Cell<u64>,
     /// Producer snapshots taken at rolls, to be written when the segment before them is sealed.
-    snapshots: RefCell<VecDeque<(Offset, Vec<u8>)>>,
+    snapshots: RefCell<VecDeque<(Offset, Bytes)>>,
     /// The snapshots of saves, oldest first; those before what the checkpoints name are useless.
     saved: RefCell<VecDeque<Offset>>,
     /// The file system cannot reserve room.
@@ -210,16 +212,11 @@ impl<P: Platform> Upkeeping<'_, P> {
 
     pub(super) fn upkeep_after_roll(self, base: Offset) {
         let size = snapshot::encoded_bytes(self.producers.borrow().producer_count());
-        if self.upkeep.unsnapshot_bytes.get() >= size.saturating_mul(SNAPSHOT_SHARE) {
-            let bytes = snapshot::encode(&self.producers.borrow().snapshot());
-            let mut snapshots = self.upkeep.snapshots.borrow_mut();
-            assert!(
-                snapshots.back().is_none_or(|(before, _)| *before < base),
-                "each roll is further on"
-            );
-            snapshots.push_back((base, bytes));
-            drop(snapshots);
+        let is_due = self.upkeep.unsnapshot_bytes.get() >= size.saturating_mul(SNAPSHOT_SHARE);
+        // Another roll or a save may have begun one.
+        if is_due && self.producers.borrow_mut().begin_snapshot(base) {
             self.upkeep.unsnapshot_bytes.set(0);
+            self.copy_producers();
         }
         self.upkeep
             .random
@@ -393,8 +390,9 @@ impl<P: Platform> Upkeeping<'_, P> {
             .note_aborted(segment, saved.notes_aborted())
             .await?;
         let next = segment.next();
+        self.take_snapshot().await;
         if let Some(bytes) = self.taken_snapshot(next) {
-            self.write_snapshot(next, &bytes).await?;
+            self.write_snapshot(next, bytes).await?;
             self.forget_taken_snapshot(next);
         }
         segment.seal(self.store.clock().wall_ms());
@@ -430,10 +428,18 @@ impl<P: Platform> Upkeeping<'_, P> {
             // A truncation that failed may have left it in any state.
             return Err(error);
         }
+        self.take_snapshot().await;
         let active = self.segments.active();
         let unsaved_bytes = self.upkeep.unsaved_bytes.get();
         let saved = SavedIndexes::of(&active).expect(HAS_INDEXES);
-        let snapshot = snapshot::encode(&self.producers.borrow().snapshot());
+        let begun = self.producers.borrow_mut().begin_snapshot(saved.upto);
+        assert!(begun, "the one of a roll has been taken");
+        self.take_snapshot().await;
+        let Some(snapshot) = self.taken_snapshot(saved.upto) else {
+            tracing::debug!(partition = %self.partition, "too many producers came for a snapshot");
+            return Ok(());
+        };
+        self.forget_taken_snapshot(saved.upto);
         Flushing(self.0).flush_upto(saved.upto).await?;
         Journaling(self.0).land_all().await?;
         let earlier = self.segments.unsealed();
@@ -449,7 +455,7 @@ impl<P: Platform> Upkeeping<'_, P> {
         Rebuilding(self.0)
             .note_aborted(&active, saved.notes_aborted())
             .await?;
-        self.write_snapshot(saved.upto, &snapshot).await?;
+        self.write_snapshot(saved.upto, snapshot).await?;
         let unsaved_by_now = self.upkeep.unsaved_bytes.get();
         assert!(unsaved_bytes <= unsaved_by_now, "one save at a time");
         let unsaved_by_now = unsaved_by_now - unsaved_bytes;
@@ -468,8 +474,30 @@ impl<P: Platform> Upkeeping<'_, P> {
         }
     }
 
+    /// Takes the rest of the snapshot that was begun, if there is one.
+    async fn take_snapshot(self) {
+        while self.copy_producers() {
+            task::yield_now().await;
+        }
+    }
+
+    /// Copies a piece of the snapshot that was begun; returns true when there are more.
+    fn copy_producers(self) -> bool {
+        let progress = self.producers.borrow_mut().take_snapshot(SNAPSHOT_PIECE);
+        match progress {
+            SnapshotProgress::None => false,
+            SnapshotProgress::More => true,
+            SnapshotProgress::Taken(at, bytes) => {
+                let mut snapshots = self.upkeep.snapshots.borrow_mut();
+                let place = snapshots.partition_point(|(before, _)| *before <= at);
+                snapshots.insert(place, (at, bytes.into()));
+                false
+            }
+        }
+    }
+
     /// Returns the snapshot that was taken when the segment at `base` began, until it is written.
-    fn taken_snapshot(self, base: Offset) -> Option<Vec<u8>> {
+    fn taken_snapshot(self, base: Offset) -> Option<Bytes> {
         let snapshots = self.upkeep.snapshots.borrow();
         let taken = snapshots.iter().find(|(offset, _)| *offset == base);
         taken.map(|(_, bytes)| bytes.clone())
@@ -484,19 +512,22 @@ impl<P: Platform> Upkeeping<'_, P> {
     ///
     /// It leaves out those that have written since; the batches from `base` on have these.
     pub(super) async fn save_producers_as_of(self, base: Offset) -> Result<()> {
-        let bytes = self.taken_snapshot(base).unwrap_or_else(|| {
-            let mut producers = self.producers.borrow().snapshot();
+        self.take_snapshot().await;
+        let bytes = if let Some(taken) = self.taken_snapshot(base) {
+            taken
+        } else {
+            let mut producers = self.0.producers_in_pieces().await;
             producers.retain(|producer| producer.last_offset < base);
-            snapshot::encode(&producers)
-        });
-        self.write_snapshot(base, &bytes).await?;
+            snapshot::encode(&producers).into()
+        };
+        self.write_snapshot(base, bytes).await?;
         self.forget_taken_snapshot(base);
         Ok(())
     }
 
-    async fn write_snapshot(self, offset: Offset, bytes: &[u8]) -> Result<()> {
+    async fn write_snapshot(self, offset: Offset, bytes: Bytes) -> Result<()> {
         let path = file_path(&self.folder, offset, Role::Snapshot);
-        let replaced = self.store.disk().replace_file(&path, bytes).await;
+        let replaced = self.store.disk().replace_file_by(&path, bytes).await;
         replaced.map_err(Error::io("write", &path))
     }
 

@@ -18,6 +18,8 @@ pub const FILE_BYTES_MAX: u64 = 64 << 20;
 const VERSION: i16 = 1;
 const HEADER_BYTES: usize = 6;
 const ENTRY_BYTES: usize = 46;
+/// The header and the number of producers.
+const BEFORE_ENTRIES: usize = HEADER_BYTES + size_of::<i32>();
 
 /// One producer in a snapshot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,12 +79,39 @@ pub enum SnapshotError {
 
 /// Returns the bytes of a snapshot file.
 pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
-    let mut entries = Vec::with_capacity(4 + producers.len() * ENTRY_BYTES);
-    // Open transactions may raise the number above `PRODUCERS_MAX`, but memory ends long before an
-    // i32 does.
-    let count = i32::try_from(producers.len()).expect("an i32 can count the producers");
-    entries.extend_from_slice(&count.to_be_bytes());
-    for p in producers {
+    let mut encoder = Encoder::new(producers.len());
+    encoder.add_all(producers);
+    encoder.finish()
+}
+
+/// The bytes of a snapshot file that is made producer by producer.
+#[derive(Clone, Debug)]
+pub(super) struct Encoder {
+    /// Bytes that are written last, and the entries.
+    bytes: Vec<u8>,
+    producers: usize,
+}
+
+impl Encoder {
+    /// Begins a snapshot of about this number of producers.
+    pub(super) fn new(producers: usize) -> Self {
+        let mut bytes = Vec::with_capacity(BEFORE_ENTRIES + producers * ENTRY_BYTES);
+        bytes.resize(BEFORE_ENTRIES, 0);
+        Self {
+            bytes,
+            producers: 0,
+        }
+    }
+
+    pub(super) fn add_all(&mut self, producers: &[ProducerSnapshot]) {
+        for producer in producers {
+            self.add(producer);
+        }
+    }
+
+    pub(super) fn add(&mut self, p: &ProducerSnapshot) {
+        let start = p.transaction_start.map_or(-1, |offset| offset.0);
+        let entries = &mut self.bytes;
         entries.extend_from_slice(&p.producer_id.0.to_be_bytes());
         entries.extend_from_slice(&p.epoch.to_be_bytes());
         entries.extend_from_slice(&p.last_sequence.to_be_bytes());
@@ -90,18 +119,32 @@ pub fn encode(producers: &[ProducerSnapshot]) -> Vec<u8> {
         entries.extend_from_slice(&p.offset_delta.to_be_bytes());
         entries.extend_from_slice(&p.last_timestamp.0.to_be_bytes());
         entries.extend_from_slice(&p.coordinator_epoch.to_be_bytes());
-        let start = p.transaction_start.map_or(-1, |offset| offset.0);
         entries.extend_from_slice(&start.to_be_bytes());
+        self.producers += 1;
     }
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + entries.len());
-    bytes.extend_from_slice(&VERSION.to_be_bytes());
-    bytes.extend_from_slice(&crc::crc32c(&entries).to_be_bytes());
-    bytes.extend_from_slice(&entries);
-    assert_eq!(
-        bytes.len(),
-        HEADER_BYTES + 4 + producers.len() * ENTRY_BYTES
-    );
-    bytes
+
+    /// Returns the bytes of the file.
+    pub(super) fn finish(mut self) -> Vec<u8> {
+        assert_eq!(
+            self.bytes.len(),
+            BEFORE_ENTRIES + self.producers * ENTRY_BYTES
+        );
+        // Open transactions may raise the number above `PRODUCERS_MAX`, but memory ends long before
+        // an i32 does.
+        let count = i32::try_from(self.producers).expect("an i32 can count the producers");
+        self.put(HEADER_BYTES, count.to_be_bytes());
+        let counted = self.bytes.get(HEADER_BYTES..).unwrap_or_default();
+        let checksum = crc::crc32c(counted);
+        self.put(0, VERSION.to_be_bytes());
+        self.put(size_of_val(&VERSION), checksum.to_be_bytes());
+        self.bytes
+    }
+
+    /// Writes a field before the entries.
+    fn put<const N: usize>(&mut self, at: usize, field: [u8; N]) {
+        let bytes = self.bytes.iter_mut().skip(at);
+        bytes.zip(field).for_each(|(byte, written)| *byte = written);
+    }
 }
 
 /// Returns the bytes of the entries of `producers` producers, without the header.

@@ -545,3 +545,67 @@ fn a_snapshot_that_has_a_producer_or_a_transaction_twice_is_refused() {
         );
     }
 }
+
+/// The snapshot that was begun, taken in pieces of `most` while `meanwhile` writes.
+fn taken_while(
+    states: &mut ProducerStates,
+    most: usize,
+    mut meanwhile: impl FnMut(&mut ProducerStates, usize),
+) -> Option<Vec<u8>> {
+    for piece in 0.. {
+        match states.take_snapshot(most) {
+            SnapshotProgress::None => return None,
+            SnapshotProgress::More => meanwhile(states, piece),
+            SnapshotProgress::Taken(_, bytes) => return Some(bytes),
+        }
+    }
+    unreachable!("the pieces end")
+}
+
+proptest::proptest! {
+    #[test]
+    fn a_snapshot_in_pieces_is_of_the_moment_in_which_it_was_begun(
+        known in proptest::collection::btree_set(0_i64..60, 0..50),
+        most in 1_usize..8,
+        after in proptest::collection::vec((0_i64..60, proptest::bool::ANY), 0..60),
+    ) {
+        let mut states = ProducerStates::new(Offset::ZERO);
+        for (at, id) in (0..).zip(&known) {
+            let mut header = header(*id, Offset(at), batch(0, 0, 1));
+            header.max_timestamp = TimestampMs(if id % 7 == 0 { 1 } else { 1_000_000 });
+            states.append(&header);
+        }
+        let at = states.end();
+        let expected = snapshot::encode(&states.snapshot());
+        proptest::prop_assert!(states.begin_snapshot(at));
+        proptest::prop_assert!(!states.begin_snapshot(at), "one at a time");
+        let mut after = after.into_iter();
+        let taken = taken_while(&mut states, most, |states, piece| {
+            if piece == 2 {
+                states.expire(1_000_000, 500_000);
+            }
+            for (id, begins) in after.by_ref().take(5) {
+                let end = states.end();
+                let batch = if begins { txn(1, 0, 1) } else { batch(1, 0, 1) };
+                states.append(&header(id, end, batch));
+            }
+        });
+        proptest::prop_assert_eq!(taken, Some(expected));
+    }
+}
+
+#[test]
+fn a_snapshot_for_which_too_much_would_be_kept_is_given_up() {
+    let mut states = ProducerStates::new(Offset::ZERO);
+    let write = |states: &mut ProducerStates, id: i64| {
+        let end = states.end();
+        states.append(&header(id, end, batch(0, 0, 1)));
+    };
+    (0..1000).for_each(|id| write(&mut states, id));
+    assert!(states.begin_snapshot(states.end()));
+    assert_eq!(states.take_snapshot(10), SnapshotProgress::More);
+    let beyond = i64::try_from(PRODUCERS_CEILING).unwrap() + 1;
+    (5000..=5000 + beyond).for_each(|id| write(&mut states, id));
+    assert_eq!(states.take_snapshot(10), SnapshotProgress::None);
+    assert!(states.begin_snapshot(states.end()), "the next one");
+}

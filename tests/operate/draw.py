@@ -122,11 +122,21 @@ def stat(panel, series, width, tall, *_):
             parts.append(f'<rect x="{x:.0f}" y="28" width="{each:.0f}" height="{tall - 36:.0f}" rx="3" fill="{fill}"/>')
         style = "big on" if whole else "big"
         colour = "" if whole else f' style="fill:{fill}"'
-        words = text(x + each / 2, tall / 2 + 22, figure(value, unit), style, "middle")
+        if panel["options"].get("textMode") == "name":
+            words, style = name, "row"
+        else:
+            words = mapped(panel, value) or figure(value, unit)
+        words = text(x + each / 2, tall / 2 + 22, words, style, "middle")
         parts.append(words.replace("<text", f"<text{colour}", 1))
         if len(shown) > 1:
             parts.append(text(x + each / 2, tall - 8, fitting(name, each, 5.6), "dim", "middle"))
     return [title, *parts]
+
+
+def mapped(panel, value):
+    """The words of a value, where the panel has some for it."""
+    mappings = panel["fieldConfig"]["defaults"].get("mappings", [])
+    return next((one["options"][f"{value:g}"]["text"] for one in mappings if f"{value:g}" in one["options"]), None)
 
 
 def lines(panel, series, width, tall, begin, end):
@@ -140,6 +150,9 @@ def lines(panel, series, width, tall, begin, end):
     legend, rows = entries([name for name, _ in series], width)
     bottom = tall - 22 - rows * LEGEND_LINE
     highest, ticks = nice(max(value for _, points in series for _, value in points if value is not None), unit)
+
+    if bottom - PLOT_TOP < 50:
+        ticks = ticks[-1:]
 
     def at(moment, value):
         x = PLOT_LEFT + (moment - begin) / (end - begin) * (width - PLOT_LEFT - 12)

@@ -63,13 +63,16 @@ def watched(make_broker, tmp_path):
         one.end()
 
 
-@pytest.fixture
-def disk():
+def scratch():
+    """A small disk, whose power can be cut."""
     missing = scratch_disk.missing()
     if missing:
         pytest.skip(missing)
     with ScratchDisk(128 * MIB) as made:
         yield made
+
+
+disk, other_disk = (pytest.fixture(scratch, name=name) for name in ("disk", "other_disk"))
 
 
 def alerts(watched):
@@ -87,9 +90,9 @@ def test_a_broker_that_is_well_has_no_alert(watched):
     client.close()
 
 
-def test_a_log_directory_that_fails(watched, disk, tmp_path):
-    second = disk.path / "second"
-    one = watched(data=tmp_path / "first", **{"log.dirs": f"{tmp_path / 'first'},{second}"})
+def test_a_log_directory_that_fails(watched, disk, other_disk):
+    first, second = other_disk.path / "first", disk.path / "second"
+    one = watched(data=first, **{"log.dirs": f"{first},{second}"})
     names = [f"orders{number}" for number in range(4)]
     one.cli("topic", "create", *names)
     for name in names:

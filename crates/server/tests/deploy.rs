@@ -224,6 +224,11 @@ fn dashboards_are_whole_and_their_panels_do_not_overlap() {
             }
             let targets = panel["targets"].as_array().map_or(0, Vec::len);
             assert_eq!(targets == 0, panel["type"] == "row", "{file}: {title}");
+            // Its value is 1 whatever the version is: a panel has to show a label.
+            let asks = panel["targets"][0]["expr"].as_str().unwrap_or_default();
+            if asks.starts_with("forebay_build_info") {
+                assert_eq!(panel["options"]["textMode"], "name", "{file}: {title}");
+            }
         }
     }
 }

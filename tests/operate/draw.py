@@ -169,7 +169,7 @@ def lines(panel, series, width, tall, begin, end):
         x = PLOT_LEFT + part / 2 * (width - PLOT_LEFT - 12)
         parts.append(text(x, bottom + 14, f"-{back:.0f} s" if back else "now", "dim", anchor))
     for number, (_, points) in enumerate(series):
-        for run in runs(points):
+        for run in runs(points, (end - begin) / 20):
             path = " ".join(at(*point) for point in run)
             parts.append(f'<polyline class="line" stroke="{COLOURS[number]}" points="{path}"/>')
     for number, (x, row, name) in enumerate(legend):
@@ -179,15 +179,14 @@ def lines(panel, series, width, tall, begin, end):
     return parts
 
 
-def runs(points):
-    """The pieces of a line between missing values."""
+def runs(points, longest):
+    """The pieces of a line between missing values, and between scrapes that are too far apart."""
     run = []
     for moment, value in points:
-        if value is None:
-            if run:
-                yield run
+        if run and (value is None or moment - run[-1][0] > longest):
+            yield run
             run = []
-        else:
+        if value is not None:
             run.append((moment, value))
     if run:
         yield run

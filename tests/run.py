@@ -16,6 +16,8 @@
     ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
     ./test tune            forebay tune as a process: killed at every write, watchdog, power cuts, experiments and
                            twelve hosts in namespaces (root), reports in a headless browser
+    ./test operate         what an operator does, by the pages, on a machine of its own (root): package, service, moves from and to
+                           Kafka, alerts that fire, panels that have an answer, the container's program: about 15 minutes
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
 
     --rounds N, --seed N   for kill9, powercut and dax
@@ -46,7 +48,7 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "dax", "suites"]
+SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "operate", "dax", "suites"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
 SHORT = ["java-tools"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
@@ -362,6 +364,23 @@ def tune(run):
     run.step("tune", [python(run), "-m", "pytest", "-q", "tune", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
 
 
+def operate(run):
+    """The package that is installed, and the program of the container; whatever cannot be had is said and skipped."""
+    env = promtool(run)
+    if not shutil.which("sudo"):
+        apt(run, "sudo")
+    if not shutil.which("cargo-deb"):
+        run.step("install cargo-deb", ["cargo", "install", "-q", "--locked", "cargo-deb"], count=nothing)
+    run.step("build operate", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"], count=nothing)
+    deb = TARGET / "debian" / "forebay.deb"
+    run.step("build package", ["cargo", "deb", "-q", "-p", "forebay-server", "-o", deb], count=nothing)
+    host = re.search(r"^host: (.*)$", subprocess.run(["rustc", "-vV"], capture_output=True, text=True, check=True).stdout, re.MULTILINE)[1]
+    static = ["cargo", "build", "-q", "--release", "--locked", "-p", "forebay-server", "--target", host]
+    run.step("build static", static, count=nothing, env={"RUSTFLAGS": "-C target-feature=+crt-static"})
+    env |= {"DEB": str(deb), "TEST_BROKER": str(TARGET / "release/forebay"), "STATIC_BROKER": str(TARGET / host / "release/forebay")}
+    run.step("operate", [python(run), "-m", "pytest", "-q", "operate", "--timeout", "900"], count=pytest_counts, cwd=TESTS, env=env)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, *FOREIGN, []], metavar="suite")
@@ -428,8 +447,9 @@ def main():
         if suite in suites:
             behind = [run.lane(lambda body=body: body(run), *behind, *checked)]
             lanes += behind
-    if "tune" in suites:
-        lanes.append(run.lane(lambda: tune(run), *lanes))
+    for suite, body in (("tune", tune), ("operate", operate)):
+        if suite in suites:
+            lanes.append(run.lane(lambda body=body: body(run), *lanes))
     for lane in lanes:
         lane.join()
     print(f"{run.passed} passed, {run.failed} failed")

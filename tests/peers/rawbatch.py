@@ -42,9 +42,9 @@ def compressed(records):
     return batch([gzip.compress(b"".join(records), mtime=0)], attributes=1, count=len(records), last_delta=len(records) - 1)
 
 
-def produce(broker, topic, records, version=7):
+def produce(broker, topic, records, version=7, transactional_id=None):
     """Sends one Produce request for partition 0; returns the partition's error code."""
-    body = string(None) + struct.pack(">hii", -1, TIMEOUT_MS, 1) + string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
+    body = string(transactional_id) + struct.pack(">hii", -1, TIMEOUT_MS, 1) + string(topic) + struct.pack(">iii", 1, 0, len(records)) + records
     with Connection(broker.port) as connection:
         answer = connection.request(PRODUCE, version, body)
     at = 4 + 2 + len(topic.encode()) + 4 + 4

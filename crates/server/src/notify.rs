@@ -11,6 +11,11 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+/// Returns true if a service manager started this process and waits for notifications.
+pub(crate) fn is_supervised() -> bool {
+    env::var_os("NOTIFY_SOCKET").is_some()
+}
+
 /// The service manager, if there is one.
 #[derive(Default, Debug)]
 pub(crate) struct Supervisor {

@@ -30,7 +30,7 @@ use crate::listener::Bound;
 use crate::metrics::{
     AdminMetrics, AuditMetrics, ConnectionMetrics, Metrics, RequestMetrics, TlsMetrics,
 };
-use crate::notify::Supervisor;
+use crate::notify::{self, Supervisor};
 use crate::oauth::KeySource;
 use crate::secrecy;
 use crate::shards::{Assembly, ShardOptions, Shards};
@@ -302,7 +302,7 @@ fn keep_read(
     sources: Vec<Arc<KeySource>>,
 ) -> anyhow::Result<(Signals, mpsc::Sender<()>)> {
     let is_reloading = certificates.is_some() || tokens.is_some() || !sources.is_empty();
-    let signals = Signals::new(is_reloading)?;
+    let signals = Signals::new(is_reloading, notify::is_supervised())?;
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
     let mut kept = Vec::new();

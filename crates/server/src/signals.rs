@@ -1,9 +1,10 @@
 //! The signals that a server heeds.
 //!
 //! SIGTERM and SIGINT stop it cleanly, and so does SIGHUP, which a closing terminal sends. Where a
-//! listener speaks TLS, SIGHUP asks for its keys and certificates to be read again, as daemons
-//! have it, unless the terminal of the process is gone. A process that was started with SIGHUP
-//! ignored (nohup) keeps ignoring it. Not here: what a stop and a reload do.
+//! listener speaks TLS or there are tokens, and where a service manager started the process, SIGHUP
+//! is a reload, as daemons have it: keys, certificates and tokens are read again. If the terminal
+//! of the process is gone, it is a stop even so. A process that was started with SIGHUP ignored
+//! (nohup) keeps ignoring it. Not here: what a stop and a reload do.
 
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,14 +15,17 @@ pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
     hangup: Option<Signal>,
+    /// True if there are files that a reload reads.
     reloads: bool,
+    /// True if a service manager started the process.
+    is_supervised: bool,
     /// True if the process was started from a terminal.
     has_terminal: bool,
 }
 
 impl Signals {
     /// Listens. `reloads`: there is something to be read again.
-    pub(crate) fn new(reloads: bool) -> anyhow::Result<Self> {
+    pub(crate) fn new(reloads: bool, is_supervised: bool) -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("listening for signals");
         Ok(Self {
             terminate: listen(SignalKind::terminate())?,
@@ -30,6 +34,7 @@ impl Signals {
                 .then(|| listen(SignalKind::hangup()))
                 .transpose()?,
             reloads,
+            is_supervised,
             has_terminal: platform::process::has_terminal(),
         })
     }
@@ -48,13 +53,27 @@ impl Signals {
                 _ = self.interrupt.recv() => return "SIGINT",
                 _ = hung_up => {}
             }
-            if !self.reloads || (self.has_terminal && !platform::process::has_terminal()) {
+            if self.is_stop() {
                 return "SIGHUP";
             }
-            tracing::info!(signal = "SIGHUP", "keys and certificates are read again");
+            if self.reloads {
+                tracing::info!(signal = "SIGHUP", "keys and certificates are read again");
+            } else {
+                tracing::info!(
+                    signal = "SIGHUP",
+                    "there are no keys, certificates or tokens to be read again; \
+                     `forebay cluster config` and a restart change settings"
+                );
+            }
             // One that waits already stands for this one, too.
             let _ = reload.try_send(());
         }
+    }
+
+    /// Returns true if a SIGHUP that has come is a stop.
+    fn is_stop(&self) -> bool {
+        let is_reload = self.reloads || self.is_supervised;
+        !is_reload || (self.has_terminal && !platform::process::has_terminal())
     }
 
     /// Returns the name of the next signal of an operator who does not want to wait: not SIGHUP.

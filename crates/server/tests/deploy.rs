@@ -224,6 +224,11 @@ fn dashboards_are_whole_and_their_panels_do_not_overlap() {
             }
             let targets = panel["targets"].as_array().map_or(0, Vec::len);
             assert_eq!(targets == 0, panel["type"] == "row", "{file}: {title}");
+            // Its value is 1 whatever the version is: a panel has to show a label.
+            let asks = panel["targets"][0]["expr"].as_str().unwrap_or_default();
+            if asks.starts_with("forebay_build_info") {
+                assert_eq!(panel["options"]["textMode"], "name", "{file}: {title}");
+            }
         }
     }
 }
@@ -233,6 +238,7 @@ fn systemd_takes_the_unit() {
     let unit = read("deploy/systemd/forebay.service");
     for line in [
         "Type=notify",
+        "ExecReload=/bin/sh -c 'kill -HUP \"$MAINPID\"'",
         "WatchdogSec=60",
         "User=forebay",
         "ProtectSystem=strict",
@@ -328,11 +334,67 @@ fn the_lines_of_the_log_in_the_runbook_are_those_of_the_code() {
     }
 }
 
+/// What a line of a page's block gives to `forebay`, up to where a shell takes over; nothing for a
+/// line that is no command, or has brackets and dots for what may stand there.
+fn arguments(line: &str) -> Option<Vec<String>> {
+    let line = line.strip_prefix("    ")?.trim_start();
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    let line = line.strip_prefix("sudo ").unwrap_or(line);
+    let mut rest = line.strip_prefix("forebay ")?;
+    for end in [
+        " | ", " |\\", " > ", " && ", " # ", " \\", " -- ", "; ", "   ",
+    ] {
+        rest = rest.split(end).next()?;
+    }
+    if ["[", "..", "<", "$(", "|", "EOF"]
+        .iter()
+        .any(|mark| rest.contains(mark))
+    {
+        return None;
+    }
+    let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+    for one in rest.trim_end_matches(" &").chars() {
+        match (quote, one) {
+            (None, '\'' | '"') => quote = Some(one),
+            (Some(open), _) if one == open => quote = None,
+            (None, ' ') => words.push(std::mem::take(&mut word)),
+            _ => word.push(one),
+        }
+    }
+    words.push(word);
+    words.retain(|word| !word.is_empty());
+    Some(words)
+}
+
+/// The program has the commands and options that the pages have.
+#[test]
+fn commands_of_the_pages_are_commands_of_the_program() {
+    let (mut seen, mut wrong) = (0, Vec::new());
+    let pages = files("docs", ".md").into_iter();
+    for (file, text) in pages.chain([("README.md".to_owned(), read("README.md"))]) {
+        for words in text.lines().filter_map(arguments) {
+            // Help is shown once everything before it was understood.
+            let mut command = Command::new(env!("CARGO_BIN_EXE_forebay"));
+            let output = command.args(&words).arg("--help").output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            seen += 1;
+            // A name stands for a number.
+            if !output.status.success() && !said.contains("invalid value") {
+                wrong.push(format!("{file}: forebay {}: {said}", words.join(" ")));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(seen > 60, "{seen}");
+}
+
 #[test]
 fn the_pages_lead_to_files_that_there_are() {
     for (file, text) in files("docs", ".md") {
-        for link in text.split("](").skip(1) {
-            let link = link.split([')', '#', ' ']).next().unwrap();
+        let pictures = ["<img src=\"", "srcset=\""].map(|mark| text.split(mark).skip(1));
+        let pictures = pictures.into_iter().flatten();
+        for link in text.split("](").skip(1).chain(pictures) {
+            let link = link.split([')', '#', ' ', '"']).next().unwrap();
             if link.is_empty() || link.contains("://") || link.contains('`') {
                 continue;
             }

@@ -122,6 +122,34 @@ fn a_hangup_stops_the_server_cleanly_unless_it_was_told_to_ignore_it() {
     assert!(ignoring.stop(Signal::TERM).success());
 }
 
+/// The unit of the package has it as `ExecReload=`: without TLS, too, it must not stop the broker.
+#[test]
+fn a_hangup_under_a_service_manager_is_a_reload() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("notify");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut broker = Broker::start_with(|| {
+        let broker = command(&dir.path().join("data"), &[]);
+        let mut command = Command::new("env");
+        command
+            .arg("--default-signal=HUP")
+            .arg(format!("NOTIFY_SOCKET={}", path.display()));
+        command.arg(broker.get_program()).args(broker.get_args());
+        command
+    });
+    let id = i32::try_from(broker.process.id()).unwrap();
+    kill_process(Pid::from_raw(id).unwrap(), Signal::HUP).unwrap();
+    let said = line(
+        &mut broker.log,
+        "there are no keys, certificates or tokens to be read again; \
+         `forebay cluster config` and a restart change settings",
+    );
+    assert_eq!(said["signal"], "SIGHUP");
+    api_versions(&broker.connect());
+    assert!(broker.stop(Signal::TERM).success());
+}
+
 #[test]
 fn the_first_line_of_the_log_says_which_program_it_is() {
     // Ends at once: there can be no directory in a device.

@@ -20,8 +20,10 @@ use crate::names::CLOCK_FILE;
 
 /// How often the clocks are compared.
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
-/// Maximum age of the note.
-const NOTE_INTERVAL_MS: i64 = 600_000;
+/// Maximum age of the note while a step is held: the hold goes on over a restart.
+const HELD_NOTE_MS: i64 = 600_000;
+/// Maximum age of the note otherwise, whatever counts as a step.
+const NOTE_MAX_MS: i64 = 3_600_000;
 
 /// Watches the clock as long as the shard lives.
 pub(crate) async fn watch<P: Platform>(broker: Rc<Broker<P>>) {
@@ -104,7 +106,8 @@ impl<P: Platform> Broker<P> {
             }
         }
         let noted_ms = self.wall_clock.noted_ms.get();
-        let is_old = noted_ms.is_none_or(|at| mono_ms.saturating_sub(at) >= NOTE_INTERVAL_MS);
+        let longest_ms = note_age_max(settings, steps.is_held());
+        let is_old = noted_ms.is_none_or(|at| mono_ms.saturating_sub(at) >= longest_ms);
         if is_old || !matches!(seen, ClockObservation::Steady | ClockObservation::Held) {
             self.note_clock().await;
         }
@@ -180,6 +183,39 @@ impl<P: Platform> Broker<P> {
     }
 }
 
+/// Returns how old the note may be: no older than a difference that is not a step, so that the note
+/// is the only thing that an idle broker writes, and rarely.
+fn note_age_max(settings: StepSettings, is_held: bool) -> i64 {
+    if is_held {
+        HELD_NOTE_MS
+    } else {
+        settings.threshold_ms.clamp(HELD_NOTE_MS, NOTE_MAX_MS)
+    }
+}
+
 fn date(ms: i64) -> String {
     java_date(TimestampMs(ms))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_is_as_old_as_what_counts_as_no_step_and_fresh_while_a_step_is_held() {
+        let of = |threshold_ms| StepSettings {
+            threshold_ms,
+            ..StepSettings::DEFAULT
+        };
+        for (threshold_ms, is_held, expected_ms) in [
+            (3_600_000, false, 3_600_000),
+            (3_600_000, true, 600_000),
+            (1_000, false, 600_000),
+            (1_800_000, false, 1_800_000),
+            (i64::MAX, false, 3_600_000),
+            (i64::MAX, true, 600_000),
+        ] {
+            assert_eq!(note_age_max(of(threshold_ms), is_held), expected_ms);
+        }
+    }
 }

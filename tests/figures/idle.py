@@ -1,0 +1,138 @@
+"""What a broker does while nothing is asked of it, and what groups cost that only poll.
+
+    PYTHON tests/figures/idle.py BROKER [BROKER..]      binaries; with several, in turn, so that both meet the same machine
+    --partitions 2181     of the idle broker, and of the one with groups
+    --minutes 10          how long each is watched
+    --groups 50           groups of one member that poll two topics; 0: none, only the idle broker
+    --rounds 1            how often each binary has its turn
+
+For each run one line: bytes that the process gave to disks and calls that wrote (from /proc/PID/io), files that changed, processor
+time as a share of one processor, and resident memory. Members are librdkafka consumers on its defaults, all in one process. It takes
+the Python of the tests (tests/requirements.txt).
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from confluent_kafka import Consumer  # noqa: E402
+
+from peers.process import Process, free_port, wait_until  # noqa: E402
+
+TICKS = os.sysconf("SC_CLK_TCK")
+# Topics of one partition each, which groups read; the rest of the partitions is one topic's.
+TOPICS = 100
+
+
+class Watched:
+    """A broker in a directory of its own."""
+
+    def __init__(self, binary, home, partitions):
+        self.binary, self.home, self.address = binary, Path(home), f"127.0.0.1:{free_port()}"
+        self.process = Process([binary, "serve", f"listeners=PLAINTEXT://{self.address}", f"log.dirs={self.home}/data",
+                                "admin.listener=127.0.0.1:0", "log.format=json"], self.home / "log")
+        self.process.wait_for_port(int(self.address.rsplit(":", 1)[1]))
+        wait_until(lambda: self.create("many", "-p", partitions - TOPICS), "the large topic", 60, every=0.5)
+        wait_until(lambda: self.create(*(f"t{number}" for number in range(TOPICS)), "--if-not-exists"), "the small topics", 60, every=0.5)
+
+    def create(self, *arguments):
+        command = [self.binary, "topic", "create", *map(str, arguments), "--brokers", self.address]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    def io(self):
+        rows = (line.split(": ") for line in Path(f"/proc/{self.process.pid}/io").read_text().splitlines())
+        return {name: int(value) for name, value in rows}
+
+    def cpu(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def resident(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1]) / 1024
+
+    def files(self):
+        found = {}
+        for path in (self.home / "data").rglob("*"):
+            about = path.stat()
+            found[path] = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        return found
+
+
+def members(address, count):
+    """Consumers of a group each, with two topics each, that have their partitions."""
+    made = []
+    for number in range(count):
+        consumer = Consumer({"bootstrap.servers": address, "group.id": f"g{number}", "auto.offset.reset": "earliest"})
+        consumer.subscribe([f"t{number % TOPICS}", f"t{(number + 1) % TOPICS}"])
+        made.append(consumer)
+    deadline = time.monotonic() + 120
+    while not all(consumer.assignment() for consumer in made):
+        assert time.monotonic() < deadline, "not all members have partitions"
+        poll(made)
+    return made
+
+
+def poll(made):
+    for consumer in made:
+        consumer.poll(0)
+    time.sleep(0.1)
+
+
+def watch(broker, made, seconds, what):
+    """One line about what a broker did in that time."""
+    files, io, cpu, begin = broker.files(), broker.io(), broker.cpu(), time.monotonic()
+    while time.monotonic() < begin + seconds:
+        poll(made) if made else time.sleep(1)
+    taken = time.monotonic() - begin
+    after = broker.io()
+    cpu = (broker.cpu() - cpu) / taken
+    changed = {path for path, row in broker.files().items() if files.get(path) != row}
+    print(f"{broker.binary} {what}: {taken:.0f} s, {after['write_bytes'] - io['write_bytes']} bytes written, "
+          f"{after['syscw'] - io['syscw']} calls that write, {len(changed)} files changed, {100 * cpu:.2f} % of a processor, "
+          f"{broker.resident():.0f} MiB resident", flush=True)
+    for path in sorted(changed)[:5]:
+        print(f"  changed: {path.relative_to(broker.home)}", flush=True)
+
+
+def settle(broker, made):
+    """Waits until nothing changes for ten seconds: topics that were just made are still being noted."""
+    for _ in range(30):
+        before, until = broker.files(), time.monotonic() + 10
+        while time.monotonic() < until:
+            poll(made) if made else time.sleep(1)
+        if broker.files() == before:
+            return
+    raise TimeoutError("it never comes to rest")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("brokers", nargs="+")
+    parser.add_argument("--partitions", type=int, default=2181)
+    parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--groups", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--home", help="where the directories are made (default: the system's for temporary files)")
+    options = parser.parse_args()
+    for _ in range(options.rounds):
+        for binary in options.brokers:
+            with tempfile.TemporaryDirectory(prefix="forebay-idle-", dir=options.home) as home:
+                broker = Watched(binary, home, options.partitions)
+                try:
+                    made = members(broker.address, options.groups)
+                    settle(broker, made)
+                    watch(broker, made, 60 * options.minutes, f"{options.groups} groups" if made else "idle")
+                    for consumer in made:
+                        consumer.close()
+                finally:
+                    broker.process.kill()
+
+
+main()

@@ -1,13 +1,18 @@
 """The client half of our command line (topic, group, cluster, quota, .., profile), against whatever broker is the target."""
 
+import contextlib
+import fcntl
 import json
+import os
+import pty
+import struct
 import subprocess
+import termios
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from clients.cli import Cli
-from peers.broker import forebay_binary
+from clients.cli import Cli, binary
 from peers.process import die_with_parent, free_port, wait_until
 
 
@@ -134,6 +139,27 @@ def test_where_reading_begins_and_ends(cli, own_topic):
     assert "UNKNOWN_TOPIC_OR_PARTITION" in cli.refusal("topic", "consume", f"{own_topic}-not", "-e")
     wrong = cli.run("topic", "consume", own_topic, "-o", "middle")
     assert wrong.returncode == 2 and "middle" in wrong.stderr
+
+
+def test_several_topics_are_read_by_names_and_patterns(cli, name):
+    topics = [f"{name}-{number}" for number in (1, 2, 33)]
+    cli("topic", "create", *topics, "-p", 2)
+    for topic in topics:
+        wait_until(lambda of=topic: cli.run("topic", "produce", of, of, "-p", 1, "-q").returncode == 0, "a leader")
+
+    def read(*arguments):
+        return sorted(cli("topic", "consume", *arguments, "-e").split())
+
+    assert read(f"{name}-*") == topics == read(*topics, topics[0])
+    assert read(f"/{name}-[0-9]/") == topics[:2]
+    assert read(f"{name}-*", "-p", 0) == []
+    assert read(f"{name}-*", "-f", "%t/%p\\n") == [f"{topic}/1" for topic in topics]
+    assert [one["topic"] for one in cli.lines("topic", "consume", f"{name}-3*", "-e")] == topics[2:]
+    assert read(f"{name}-*", "-g", f"group-{name}") == topics
+    assert len(group_of(cli, f"group-{name}")["partitions"]) == 6
+    assert f"no topic matches {name}x*" in cli.refusal("topic", "consume", f"{name}x*", "-e")
+    assert f"topic {topics[0]} has no partition 7" in cli.refusal("topic", "consume", f"{name}-*", "-p", 7)
+    cli("topic", "delete", *topics)
 
 
 def test_what_cannot_be_written_is_said(cli, own_topic):
@@ -398,6 +424,48 @@ def test_what_is_nearly_right_is_answered_with_what_is(cli):
     assert verb.returncode == 2 and "describe" in verb.stderr
 
 
+def test_a_table_fits_the_terminal(cli, name):
+    topics = [f"{name}.{'long-' * 15}{number}" for number in range(2)]
+    cli("topic", "create", *topics)
+    wait_until(lambda: len(cli.json("topic", "list", f"{name}.*")) == 2, "the topics")
+    lines = on_terminal(cli, 50, "topic", "list", f"{name}.*")
+    assert max(map(len, lines)) <= 50 and len(lines) > 3
+    # Nothing is left out: the names go on below, and a pipe gets them whole.
+    assert "".join(line[: lines[0].index("PARTITIONS")].strip() for line in lines[1:]) == "".join(topics)
+    assert [row["NAME"] for row in rows(cli("topic", "list", f"{name}.*"))] == topics
+    cli("topic", "delete", *topics)
+
+
+def on_terminal(cli, columns, *arguments):
+    """The lines that a terminal of this width shows."""
+    control, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [binary(), *arguments, "--brokers", cli.address]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=terminal, stderr=subprocess.PIPE, timeout=60, check=False,
+                          preexec_fn=die_with_parent)
+    os.close(terminal)
+    assert done.returncode == 0, done.stderr
+    shown = b""
+    with contextlib.suppress(OSError):
+        while more := os.read(control, 65536):
+            shown += more
+    os.close(control)
+    return shown.decode().replace("\r\n", "\n").splitlines()
+
+
+@pytest.mark.parametrize(("typed", "offered"), [
+    ("forebay topic add", "add-partitions"), ("forebay gr", "group groups"), ("forebay topics con", "consume"),
+    ("forebay group lag --wa", "--watch"), ("forebay client-metrics des", "describe")])
+def test_bash_completes_commands_and_options(tmp_path, typed, offered):
+    script = tmp_path / "forebay.bash"
+    script.write_text(subprocess.run([binary(), "completion", "bash"], capture_output=True, text=True, check=True, timeout=60).stdout)
+    words = typed.split()
+    asked = (f"source {script}; COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; "
+             f"_forebay forebay '{words[-1]}' '{words[-2]}'; echo ${{COMPREPLY[@]}}")
+    done = subprocess.run(["bash", "--norc", "-c", asked], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == offered, done.stderr
+
+
 def test_the_cluster_and_its_settings(cli, broker):
     overview = cli.json("cluster", "info")
     assert [f"{one['host']}:{one['port']}" for one in overview["brokers"]] == [broker.address]
@@ -405,6 +473,9 @@ def test_the_cluster_and_its_settings(cli, broker):
     assert len(overview["id"]) == 22 and overview["controller"] == broker_id
     assert overview["features"]["metadata.version"] > 0
     assert f"{broker_id}*" in cli("cluster", "info")
+    quorum = cli.json("cluster", "quorum")
+    assert quorum["leader"] == broker_id and quorum["high_watermark"] > 0
+    assert {one["role"]: one["lag"] for one in quorum["replicas"]}["leader"] == 0
 
     own = {one["name"]: one for one in cli.json("cluster", "config")}
     assert own["message.max.bytes"]["value"] == "33554432" and own["message.max.bytes"]["source"] == "broker, at its start"

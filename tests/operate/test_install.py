@@ -97,7 +97,7 @@ def test_upgrade_backup_and_removal_by_their_pages(installed, typed, later):
     assert "# Mine" in host.root("cat /etc/forebay/server.properties")
     assert host.type("forebay topic consume orders -e") == "one\n"
     typed("upgrade.md", "Of features")
-    typed("backup.md", "Of a stopped broker: promised")
+    typed("backup.md", "With the broker stopped")
     host.type("echo two | forebay topic produce orders")
     typed("backup.md", "Restore")
     wait_until(lambda: ready(host), "the restored broker", 30, every=0.2)

@@ -21,6 +21,7 @@ use storage::checkpoint::{clean_shutdown, meta_properties, offsets, partition_me
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
 mod claims;
+mod companions;
 mod error;
 mod found;
 mod look;
@@ -31,6 +32,7 @@ mod roster;
 
 use crate::names::METADATA_TOPIC;
 pub(crate) use claims::{Claim, Claims};
+pub use companions::{LISTS, listed};
 pub use error::LogDirsError;
 use found::{FoundLogs, Log};
 pub use look::ExaminedDirs;

@@ -4,6 +4,7 @@
 
 mod health;
 mod overview;
+mod quorum;
 mod settings;
 
 use std::process::ExitCode;
@@ -27,6 +28,9 @@ enum ClusterCommand {
     Info,
     /// Shows what is wrong: brokers, log directories, partitions; fails if anything is.
     Health(health::Health),
+    /// Shows who leads the log of the metadata, and how far the other controllers and the brokers
+    /// are.
+    Quorum,
     /// Shows the settings of a broker, or changes them at run time.
     Config(settings::Config),
 }
@@ -38,6 +42,7 @@ impl ClusterArgs {
         match &self.command {
             ClusterCommand::Info => overview::run(&target),
             ClusterCommand::Health(health) => health.run(&target),
+            ClusterCommand::Quorum => quorum::run(&target),
             ClusterCommand::Config(config) => config.run(&target),
         }
     }

@@ -54,6 +54,7 @@ pub use feature::FeatureArgs;
 pub use group::GroupArgs;
 pub use logdir::LogdirArgs;
 pub use profile::ProfileArgs;
+pub use progress::counted;
 pub use quota::QuotaArgs;
 pub use topic::TopicArgs;
 pub use txn::TxnArgs;

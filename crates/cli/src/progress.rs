@@ -14,7 +14,7 @@ const CHANGE_EVERY: Duration = Duration::from_millis(200);
 const CLEAR_LINE: &str = "\r\x1b[K";
 
 /// Returns the items, and shows how many of them were taken.
-pub(crate) fn counted<'a, T>(what: &'static str, items: &'a [T]) -> impl Iterator<Item = &'a T> {
+pub fn counted<'a, T>(what: &'static str, items: &'a [T]) -> impl Iterator<Item = &'a T> {
     let mut progress = Progress::of(what, items.len(), Instant::now());
     let is_terminal = io::stderr().is_terminal();
     items.iter().inspect(move |_| {

@@ -34,6 +34,13 @@ pub fn stream(from: impl Read, bytes_max: u64) -> io::Result<Vec<u8>> {
     append(Vec::new(), from, bytes_max)
 }
 
+/// Copies what `from` has, at most `bytes_max` bytes, to the end of `to`; returns how many bytes.
+///
+/// The kernel copies them, where it can.
+pub fn copy(from: &File, to: &mut File, bytes_max: u64) -> io::Result<u64> {
+    io::copy(&mut from.take(bytes_max), to)
+}
+
 /// Reads a kernel file about a process or the system, whose length is not known in advance.
 pub fn kernel_text(path: impl AsRef<Path>) -> io::Result<String> {
     let bytes = stream(File::open(path)?, KERNEL_TEXT_BYTES_MAX)?;

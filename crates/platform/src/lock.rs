@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
-use rustix::process::{Flock, FlockType, fcntl_getlk};
+use rustix::process::{Flock, FlockType, Pid, fcntl_getlk};
 
 use crate::bounded;
 use crate::error::Error;
@@ -101,28 +101,47 @@ impl DirLock {
     }
 }
 
+/// Whether a process holds the lock of a directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockState {
+    /// No process does, or there is no lock file that can be opened.
+    Free,
+    /// This process does.
+    Own,
+    /// Another process does; without its id if that is not visible from here.
+    Held(Option<Pid>),
+}
+
 /// Returns true if a process holds the lock of the directory.
+pub fn is_held(dir: &Path) -> bool {
+    state(dir) != LockState::Free
+}
+
+/// Returns whether a process holds the lock of the directory, and which.
 ///
 /// Only looks: it takes no lock, so no start is refused because of it. A lock file that cannot be
 /// opened, or that is no regular file, counts as not held.
-pub fn is_held(dir: &Path) -> bool {
+pub fn state(dir: &Path) -> LockState {
     let path = dir.join(LOCK_FILE);
     // To close the file would end a record lock of this process.
     let held = held();
     let Ok(facts) = std::fs::metadata(&path) else {
-        return false;
+        return LockState::Free;
     };
     if held.contains(&id_of(&facts)) {
-        return true;
+        return LockState::Own;
     }
     // To open a FIFO would wait for its writer.
     if !facts.is_file() {
-        return false;
+        return LockState::Free;
     }
-    File::open(&path).is_ok_and(|file| {
-        let other = fcntl_getlk(&file, &Flock::from(FlockType::WriteLock));
-        matches!(other, Ok(Some(_)))
-    })
+    let Ok(file) = File::open(&path) else {
+        return LockState::Free;
+    };
+    match fcntl_getlk(&file, &Flock::from(FlockType::WriteLock)) {
+        Ok(Some(lock)) => LockState::Held(lock.pid),
+        _ => LockState::Free,
+    }
 }
 
 /// The process that holds the lock.

@@ -1,5 +1,6 @@
 //! The command line.
 
+mod backup;
 mod check;
 mod completion;
 mod config;
@@ -55,6 +56,9 @@ enum Command {
     /// Reads all files of log directories that no broker uses, and reports what is wrong with them
     /// (docs/check.md).
     Check(check::CheckArgs),
+    /// Copies all directories of a broker as they are at one instant, also while it runs
+    /// (docs/backup.md).
+    Backup(backup::BackupArgs),
     /// Shows the tiers of a running broker, and gives orders to them.
     #[command(visible_alias = "tiers")]
     Tier(tier::TierArgs),
@@ -123,6 +127,7 @@ impl Cli {
             Command::Config(config) => return exit(config.run()),
             Command::Metadata(metadata) => return exit(metadata.run()),
             Command::Check(check) => return check.run(),
+            Command::Backup(backup) => return exit(backup.run()),
             Command::Tier(tier) => return exit_of_client(tier.run()),
             Command::Topic(topic) => return exit_of_client(topic.run()),
             Command::Group(group) => return exit_of_client(group.run()),

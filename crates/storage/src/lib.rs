@@ -4,6 +4,7 @@
 //! may have read is never given to a different record; no file is served before it was checked.
 //! It does not know: requests, connections, groups, replication, other shards.
 
+pub mod backup;
 pub mod check;
 pub mod checkpoint;
 pub mod error;

@@ -1,4 +1,6 @@
-//! `forebay topic consume`: reads the records of a topic, from a chosen position to a chosen end.
+//! `forebay topic consume`: reads the records of topics, from a chosen position to a chosen end.
+//!
+//! Patterns select among the topics that exist when the command begins.
 //!
 //! Without a group, partitions are read from offsets that are looked up first. With a group, the
 //! group's positions are used and stored. A partition that the broker cannot read is reported, and
@@ -11,13 +13,14 @@ mod reader;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use client::fetch::Whence;
 use wire::types::TopicPartition;
 
-use super::partitions;
+use super::{partitions, selected};
 use crate::ask::{PartitionKey, read_committed};
+use crate::names::Name;
 use crate::position::{Bounds, Position, bounds};
 use crate::property::Property;
 use crate::target::ChosenTarget;
@@ -25,13 +28,14 @@ use form::Form;
 
 #[derive(Debug, Args)]
 pub(super) struct Consume {
-    /// The topic.
-    topic: String,
+    /// The topics: names, or patterns: 'cars*', '/cars-[0-9]+/'.
+    #[arg(required = true, value_name = "TOPIC")]
+    topics: Vec<Name>,
     /// Where to begin: start, end, OFFSET, -COUNT (COUNT before the end), @TIME (milliseconds
     /// since 1970 or a date). With a group: start or end, where the group has no position.
     #[arg(short, long, default_value = "start", allow_hyphen_values = true)]
     offset: Position,
-    /// Only these partitions.
+    /// Only these partitions of each topic.
     #[arg(short, long, value_delimiter = ',', conflicts_with = "group")]
     partitions: Vec<i32>,
     /// Ends after this many records.
@@ -72,16 +76,19 @@ impl Consume {
     pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         let form = Form::of(target.format, self.template.as_deref())?;
         let mut cluster = target.cluster()?;
-        let mut topics = cluster.topics(std::slice::from_ref(&self.topic))?;
+        let names = selected::some(&mut cluster, &self.topics)?.names;
+        let mut topics = cluster.topics(&names)?;
         if self.group.is_some() {
             if !matches!(self.offset, Position::Start | Position::End) {
                 bail!("--offset with --group is start or end: `forebay group reset` moves a group");
             }
-            reader::Reader::subscribed(self, target)?.read(&form)?;
+            let topics = names.into_iter().collect();
+            reader::Reader::subscribed(self, target, topics)?.read(&form)?;
             return Ok(ExitCode::SUCCESS);
         }
-        let topic = topics.first_mut().context("an empty answer")?;
-        partitions::keep(topic, &self.partitions)?;
+        for topic in &mut topics {
+            partitions::keep(topic, &self.partitions)?;
+        }
         let bounds = bounds(
             &mut cluster,
             &topics,

@@ -4,13 +4,11 @@
 //! leader of the metadata quorum is the controller. Brokers with `ZooKeeper` do not
 //! serve `DescribeQuorum`, and the metadata names the controller.
 
-use wire::messages::describe_quorum_request::{PartitionData, TopicData};
-use wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse, TopicName};
+use wire::messages::{DescribeQuorumRequest, DescribeQuorumResponse};
 
 use super::Problem;
-use crate::ask::{Cluster, check, text};
-
-const METADATA_TOPIC: &str = "__cluster_metadata";
+use crate::ask::{Cluster, check};
+use crate::cluster::quorum;
 
 /// Returns the controller, given the one that the metadata names; or the problem with it.
 pub(super) fn find(cluster: &mut Cluster, named: Option<i32>) -> Result<Option<i32>, Problem> {
@@ -23,11 +21,7 @@ pub(super) fn find(cluster: &mut Cluster, named: Option<i32>) -> Result<Option<i
             .map(Some)
             .ok_or_else(|| Problem::at("no controller", "-"));
     }
-    let topic = TopicData::default()
-        .with_topic_name(TopicName(text(METADATA_TOPIC)))
-        .with_partitions(vec![PartitionData::default()]);
-    let request = DescribeQuorumRequest::default().with_topics(vec![topic]);
-    leader(broker.ask_newest(&request))
+    leader(broker.ask_newest(&quorum::request()))
 }
 
 /// Returns the leader of the quorum.

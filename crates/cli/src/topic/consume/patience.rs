@@ -12,6 +12,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use wire::types::TopicPartition;
+
 use crate::ask::Refusal;
 
 /// Time without records after which the refusals are looked at.
@@ -27,7 +29,7 @@ pub(super) struct Patience {
     every: Duration,
     failing_since: Option<Instant>,
     /// The refusal of each partition at the last look.
-    refusals: BTreeMap<i32, Refusal>,
+    refusals: BTreeMap<TopicPartition, Refusal>,
 }
 
 impl Patience {
@@ -59,14 +61,14 @@ impl Patience {
     /// The error is the refusal that ends the command.
     pub(super) fn looked(
         &mut self,
-        refusals: BTreeMap<i32, Refusal>,
+        refusals: BTreeMap<TopicPartition, Refusal>,
         now: Instant,
-    ) -> Result<Vec<(i32, Refusal)>, (i32, Refusal)> {
+    ) -> Result<Vec<(TopicPartition, Refusal)>, (TopicPartition, Refusal)> {
         let refusals: BTreeMap<_, _> = refusals
             .into_iter()
             .filter(|(_, refusal)| !refusal.passes())
             .collect();
-        let Some((partition, refusal)) = refusals.first_key_value() else {
+        let Some((place, refusal)) = refusals.first_key_value() else {
             self.every = (self.every * 2).min(EVERY_MAX);
             self.look_at = now + self.every;
             self.failing_since = None;
@@ -76,13 +78,13 @@ impl Patience {
         self.look_at = now + FIRST_AFTER;
         let since = *self.failing_since.get_or_insert(now);
         if now.saturating_duration_since(since) >= self.within {
-            return Err((*partition, refusal.clone()));
+            return Err((place.clone(), refusal.clone()));
         }
-        let is_new = |(partition, refusal): &(&i32, &Refusal)| {
-            self.refusals.get(*partition) != Some(*refusal)
+        let is_new = |(place, refusal): &(&TopicPartition, &Refusal)| {
+            self.refusals.get(*place) != Some(*refusal)
         };
         let new = refusals.iter().filter(is_new);
-        let new = new.map(|(partition, refusal)| (*partition, refusal.clone()));
+        let new = new.map(|(place, refusal)| (place.clone(), refusal.clone()));
         let new = new.collect();
         self.refusals = refusals;
         Ok(new)
@@ -97,10 +99,14 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn refusals(partitions: &[(i32, ErrorCode)]) -> BTreeMap<i32, Refusal> {
+    fn refusals(partitions: &[(i32, ErrorCode)]) -> BTreeMap<TopicPartition, Refusal> {
+        let place = |partition: i32| TopicPartition {
+            topic: "cars".into(),
+            partition,
+        };
         let refusals = partitions.iter();
         refusals
-            .map(|(partition, code)| (*partition, (*code).into()))
+            .map(|(partition, code)| (place(*partition), (*code).into()))
             .collect()
     }
 
@@ -117,10 +123,10 @@ mod tests {
             said += patience.looked(storage(), now).unwrap().len();
         }
         assert_eq!(said, 1);
-        let (partition, refusal) = patience.looked(storage(), began + 6 * SECOND).unwrap_err();
+        let (place, refusal) = patience.looked(storage(), began + 6 * SECOND).unwrap_err();
         assert_eq!(
-            (partition, refusal.to_string().as_str()),
-            (0, "KAFKA_STORAGE_ERROR")
+            (place.to_string().as_str(), refusal.to_string().as_str()),
+            ("cars-0", "KAFKA_STORAGE_ERROR")
         );
     }
 

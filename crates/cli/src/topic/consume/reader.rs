@@ -69,9 +69,12 @@ impl<'a> Reader<'a> {
         Self::open(asked, target, Assignment::Given(positions), assigned)
     }
 
-    /// Reads as a member of a group.
-    pub(super) fn subscribed(asked: &'a Consume, target: &ChosenTarget) -> anyhow::Result<Self> {
-        let topics = BTreeSet::from([asked.topic.clone()]);
+    /// Reads these topics as a member of a group.
+    pub(super) fn subscribed(
+        asked: &'a Consume,
+        target: &ChosenTarget,
+        topics: BTreeSet<String>,
+    ) -> anyhow::Result<Self> {
         Self::open(
             asked,
             target,
@@ -243,21 +246,18 @@ impl<'a> Reader<'a> {
         }
         let refusals = self.consumer.refusals().into_iter();
         let refusals = refusals
-            .map(|(place, refusal)| (place.partition, Refusal::from(refusal.code)))
+            .map(|(place, refusal)| (place, Refusal::from(refusal.code)))
             .collect();
-        let topic = &self.asked.topic;
         match self.patience.looked(refusals, Instant::now()) {
             Ok(new) => {
-                for (partition, refusal) in new {
-                    show::say(&format!(
-                        "partition {topic}-{partition}: {refusal}; trying on"
-                    ));
+                for (place, refusal) in new {
+                    show::say(&format!("partition {place}: {refusal}; trying on"));
                 }
                 Ok(())
             }
-            Err((partition, refusal)) => {
+            Err((place, refusal)) => {
                 self.write()?;
-                Err(refusal).with_context(|| format!("partition {topic}-{partition}"))
+                Err(refusal).with_context(|| format!("partition {place}"))
             }
         }
     }

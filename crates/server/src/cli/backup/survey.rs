@@ -1,0 +1,278 @@
+//! The files of the directories, held open, and where their data ends.
+//!
+//! A file is known by its name and its inode, which no other file gets while it is held open. So a
+//! second look opens only what is new, and forgets what is gone. A log has its last two data files
+//! looked at to their ends: the one that is written to, and the one before it, which may just have
+//! been left.
+//!
+//! Bounded: by the limit of open files; an entry has a name and some numbers.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirEntry, File};
+use std::io;
+use std::os::unix::fs::{DirEntryExt as _, FileExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use platform::lock::LOCK_FILE;
+use storage::backup::{BatchesEnd, FilePart, is_left_out, part_of};
+use storage::{is_deleted_folder, parse_folder_name, parse_future_folder_name};
+use wire::types::Offset;
+
+/// Files whose room matters where they are, and nowhere else.
+const OWN_FILES: [&str; 2] = [LOCK_FILE, "reserved-room"];
+
+/// The most names in a directory: more than any broker has partitions.
+const NAMES_MAX: usize = 1 << 20;
+
+/// All directories.
+pub(super) struct Survey {
+    pub(super) dirs: Vec<Dir>,
+    /// The base of the last data file but one of each log, over all directories, if a broker may
+    /// write to it.
+    // Bounded: `NAMES_MAX`.
+    written_from: BTreeMap<String, Offset>,
+}
+
+/// One directory: its own files in the folder without a name, and the folders of logs.
+pub(super) struct Dir {
+    pub(super) path: PathBuf,
+    // Bounded: `NAMES_MAX`.
+    pub(super) folders: BTreeMap<String, Folder>,
+}
+
+/// The files of a folder, by name.
+pub(super) type Folder = BTreeMap<String, HeldFile>;
+
+/// A file that is held open.
+pub(super) struct HeldFile {
+    pub(super) file: File,
+    inode: u64,
+    pub(super) part: FilePart,
+    /// Where its data ends, if that is not the end of the file.
+    pub(super) end: Option<BatchesEnd>,
+}
+
+impl Survey {
+    pub(super) fn new(dirs: &[PathBuf]) -> Self {
+        let dir = |path: &PathBuf| Dir {
+            path: path.clone(),
+            folders: BTreeMap::new(),
+        };
+        Self {
+            dirs: dirs.iter().map(dir).collect(),
+            written_from: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the number of logs.
+    pub(super) fn logs(&self) -> usize {
+        let folders = self.dirs.iter().flat_map(|dir| dir.folders.keys());
+        let names: std::collections::BTreeSet<_> =
+            folders.filter(|name| !name.is_empty()).collect();
+        names.len()
+    }
+
+    /// Looks at all names again, and at the ends of the data if the files may be written to.
+    ///
+    /// Returns false if there was no time for it.
+    pub(super) fn look(&mut self, is_written: bool, by: Option<Instant>) -> anyhow::Result<bool> {
+        let late = || by.is_some_and(|by| Instant::now() >= by);
+        for dir in &mut self.dirs {
+            if !dir.look(&late)? {
+                return Ok(false);
+            }
+        }
+        self.written_from.clear();
+        if !is_written {
+            return Ok(true);
+        }
+        let mut bases: BTreeMap<&String, Vec<Offset>> = BTreeMap::new();
+        for (name, folder) in self.dirs.iter().flat_map(|dir| &dir.folders) {
+            let bases = bases.entry(name).or_default();
+            bases.extend(folder.values().filter_map(HeldFile::base));
+        }
+        for (name, mut bases) in bases {
+            bases.sort_unstable();
+            let last = bases.last().copied();
+            let from = bases.iter().rev().nth(1).copied().or(last);
+            let from = from.map(|from| (name.clone(), from));
+            self.written_from.extend(from);
+        }
+        for (name, folder) in self.dirs.iter_mut().flat_map(|dir| &mut dir.folders) {
+            let Some(from) = self.written_from.get(name) else {
+                continue;
+            };
+            for (file, held) in folder.iter_mut() {
+                if late() {
+                    return Ok(false);
+                }
+                if held.base().is_some_and(|base| base >= *from) {
+                    held.find_end().with_context(|| format!("{name}/{file}"))?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Returns true for an index of a data file that is written to, or may just have been.
+    pub(super) fn is_growing(&self, folder: &str, base: Offset) -> bool {
+        self.written_from
+            .get(folder)
+            .is_some_and(|from| base >= *from)
+    }
+}
+
+impl Dir {
+    /// Looks at the names; returns false if there was no time for it.
+    fn look(&mut self, late: &dyn Fn() -> bool) -> anyhow::Result<bool> {
+        let mut before = std::mem::take(&mut self.folders);
+        let (own, folders) = entries(&self.path)?;
+        let mut files = Vec::new();
+        for (name, entry) in own {
+            if !is_left_out(&name) && !OWN_FILES.contains(&name.as_str()) {
+                files.push((name, entry));
+            }
+        }
+        let whole = |_: &str| FilePart::Whole;
+        let held = before.remove("").unwrap_or_default();
+        self.folders
+            .insert(String::new(), look_at(&self.path, files, held, &whole)?);
+        for (name, _) in folders {
+            if is_deleted_folder(&name)
+                || parse_future_folder_name(&name).is_some()
+                || (parse_folder_name(&name).is_none() && !name.ends_with("-stray"))
+            {
+                continue;
+            }
+            if late() {
+                return Ok(false);
+            }
+            let path = self.path.join(&name);
+            let held = before.remove(&name).unwrap_or_default();
+            let folder = match entries(&path) {
+                Ok((files, _)) => look_at(&path, files, held, &part_of)?,
+                // A topic that was deleted between two names.
+                Err(error) if is_gone(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            self.folders.insert(name, folder);
+        }
+        Ok(true)
+    }
+}
+
+type NamedEntries = Vec<(String, DirEntry)>;
+
+/// Returns the files and the folders of a directory.
+fn entries(path: &Path) -> anyhow::Result<(NamedEntries, NamedEntries)> {
+    let listing = || format!("listing {}", path.display());
+    let (mut files, mut folders) = (NamedEntries::new(), NamedEntries::new());
+    for entry in fs::read_dir(path).with_context(listing)? {
+        let entry = entry.with_context(listing)?;
+        ensure!(
+            files.len().max(folders.len()) < NAMES_MAX,
+            "{} has more than {NAMES_MAX} names",
+            path.display()
+        );
+        let name = entry.file_name();
+        let Some(name) = name.to_str() else {
+            continue;
+        };
+        let kind = entry.file_type().with_context(listing)?;
+        if kind.is_dir() {
+            folders.push((name.to_owned(), entry));
+        } else if kind.is_file() {
+            files.push((name.to_owned(), entry));
+        }
+    }
+    Ok((files, folders))
+}
+
+/// Returns the files of a folder: those that were held already, and the others opened.
+fn look_at(
+    path: &Path,
+    files: NamedEntries,
+    mut before: Folder,
+    part: &dyn Fn(&str) -> FilePart,
+) -> anyhow::Result<Folder> {
+    let mut folder = Folder::new();
+    for (name, entry) in files {
+        let part = part(&name);
+        if part == FilePart::Nothing {
+            continue;
+        }
+        let inode = entry.ino();
+        let known = before.remove(&name).filter(|held| held.inode == inode);
+        let held = match known {
+            Some(held) => held,
+            None => match File::open(path.join(&name)) {
+                Ok(file) => HeldFile {
+                    file,
+                    inode,
+                    part,
+                    end: None,
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(not_opened(error, &path.join(&name))),
+            },
+        };
+        folder.insert(name, held);
+    }
+    Ok(folder)
+}
+
+fn not_opened(error: io::Error, path: &Path) -> anyhow::Error {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let is_short = error.raw_os_error() == Some(rustix::io::Errno::MFILE.raw_os_error());
+    let error = anyhow::Error::new(error).context(format!("opening {}", path.display()));
+    match limit {
+        Some(limit) if is_short => error.context(format!(
+            "the limit of open files is {limit}, and a backup holds every file of the directories \
+             open (ulimit -Hn)"
+        )),
+        _ => error,
+    }
+}
+
+fn is_gone(error: &anyhow::Error) -> bool {
+    let io = error
+        .chain()
+        .find_map(|one| one.downcast_ref::<io::Error>());
+    io.is_some_and(|io| io.kind() == io::ErrorKind::NotFound)
+}
+
+impl HeldFile {
+    fn base(&self) -> Option<Offset> {
+        match self.part {
+            FilePart::Data(base) => Some(base),
+            _ => None,
+        }
+    }
+
+    /// Moves the end of the data on to where it is now.
+    fn find_end(&mut self) -> io::Result<()> {
+        let Some(base) = self.base() else {
+            return Ok(());
+        };
+        let mut end = self.end.unwrap_or(BatchesEnd::of(base));
+        let file = &self.file;
+        let len = file.metadata()?.len();
+        end.advance(|at, wanted| {
+            let left = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
+            let mut bytes = vec![0; wanted.min(left)];
+            let mut filled = 0;
+            while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+                match file.read_at(rest, at.saturating_add(filled as u64))? {
+                    0 => break,
+                    count => filled = filled.saturating_add(count),
+                }
+            }
+            bytes.truncate(filled);
+            Ok(bytes)
+        })?;
+        self.end = Some(end);
+        Ok(())
+    }
+}

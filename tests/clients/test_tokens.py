@@ -251,7 +251,8 @@ def tokens(door):
 def test_a_token_that_is_an_attack_lets_nobody_in(door, tokens, kind):
     token = tokens[kind]
     said = failure(door.librdkafka(token))
-    assert "invalid_token" in said, said
+    # One that is too long is not looked at.
+    assert ("invalid credentials" if kind == "long" else "invalid_token") in said, said
     assert token not in door.broker.log.read_text()
 
 

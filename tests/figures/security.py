@@ -287,7 +287,7 @@ def commands(side, options):
     address, profiles = side.broker.address, {"XDG_CONFIG_HOME": str(options.home)}
     programs = {"ours": forebay_binary()} | ({"old": options.old} if options.old else {})
     writers = {name: [binary, "topic", "produce", "lines", "-b", address] for name, binary in programs.items()}
-    readers = {name: [binary, "topic", "consume", "lines", "-b", address, "--from", "beginning", "-n", count, "-q"]
+    readers = {name: [binary, "topic", "consume", "lines", "-b", address, "-o", "beginning", "-n", count]
                for name, binary in programs.items()}
     if kcat:
         writers["kcat"] = [kcat, "-P", "-b", address, "-t", "lines"]

@@ -60,7 +60,8 @@ def go_module(path):
 
 def crate(name):
     """The source of a crate in the version that Cargo.lock pins."""
-    done = _run("cargo", "metadata", "--format-version", "1", "--locked", cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    # librdkafka is behind a feature.
+    done = _run("cargo", "metadata", "--format-version", "1", "--locked", "--all-features", cwd=ROOT, stdout=subprocess.PIPE, text=True)
     found = next(package for package in json.loads(done.stdout)["packages"] if package["name"] == name)
     return _ready(f"{name}-{found['version']}", lambda place: _copy(Path(found["manifest_path"]).parent, place))
 

@@ -82,7 +82,7 @@ def load(side, way, topic, bytes_, consume):
     """Rate and processor time of the broker per GB, writing (synced where the broker does that), or reading what was written."""
     address, file = way
     outcome = side.home / "outcome.json"
-    arguments = ["load", "--bootstrap", address, "--topic", topic, "--seconds", 600, "--json", outcome]
+    arguments = ["load", "--bootstrap", address, "--topic", topic, "--existing", "--seconds", 600, "--json", outcome]
     arguments += ["--command-config", file] if file else []
     if consume:
         arguments += ["--producers", 0, "--consumers", 1, "--from", "earliest", "--bytes", bytes_]
@@ -100,6 +100,9 @@ def throughput(sides, options):
     """TLS beside plain text, on each broker."""
     bytes_ = int(options.gib * (1 << 30))
     print("\n| what | unit | Forebay | Apache Kafka |\n|---|---|---|---|")
+    for side in sides.values():
+        for way in ("plain", "tls"):
+            kafka.run("topics", "--bootstrap-server", side.broker.address, "--create", "--topic", f"{way}-{RECORD}", "--partitions", 1)
     for consume in (False, True):
         found = {(name, way): [] for name in sides for way in ("plain", "tls")}
         for index in range(options.rounds + 1):

@@ -19,6 +19,7 @@ from clients.client import CLIENTS, Client, ClientError  # noqa: E402
 from peers.broker import Broker, Forebay  # noqa: E402
 from peers.kafka import Kafka  # noqa: E402
 from peers.process import wait_until  # noqa: E402
+from peers.secured import Secured  # noqa: E402
 
 TARGETS = {"forebay": Forebay, "kafka": Kafka}
 
@@ -38,9 +39,11 @@ def pytest_collection_modifyitems(items):
 
 def pytest_addoption(parser):
     parser.addoption("--target", default="forebay", help="forebay, kafka, or the address of a running broker")
+    parser.addoption("--secured", action="store_true", help="clients log in over TLS (SASL_SSL), where a test has them from a fixture")
     parser.addoption("--rounds", type=int, default=None, help="rounds of the crash suites")
     parser.addoption("--seed", type=int, default=1, help="seed of the crash suites")
     parser.addoption("--minutes", type=float, default=0.5, help="how long the chain is under fire, and the broker under attack")
+    parser.addoption("--seconds", type=float, default=10, help="how long certificates are renewed under load")
     parser.addoption("--rate", default="50MB", help="bytes a second of the honest load beside attacks")
 
 
@@ -64,6 +67,7 @@ class Running(Broker):
     """A broker that somebody else started."""
 
     def __init__(self, address):
+        self.secured = None
         self.host, port = address.rsplit(":", 1)
         self.port = int(port)
 
@@ -78,7 +82,12 @@ def broker(request, make_broker):
     if target not in TARGETS:
         yield Running(target)
         return
-    started = make_broker().start()
+    made = make_broker()
+    if request.config.getoption("--secured"):
+        Secured(made, made.home / "keys")
+    started = made.start()
+    if started.secured:
+        started.secured.open()
     yield started
     assert started.alive(), f"the broker died during the tests:\n{started.process.tail()}"
     code = started.stop()
@@ -101,6 +110,13 @@ def name(request):
     return re.sub(r"[^A-Za-z0-9]+", "-", request.node.name).strip("-")
 
 
+def client_of(broker, name):
+    """A client of a broker, by its secured listener if it has one."""
+    if broker.secured:
+        return Client(name, broker.secured.login, broker.secured.driver())
+    return Client(name, broker.address)
+
+
 @pytest.fixture(scope="session")
 def clients(broker):
     """Real clients by name, each started when first asked for."""
@@ -108,7 +124,7 @@ def clients(broker):
 
     class Lazy(dict):
         def __missing__(self, wanted):
-            self[wanted] = started[wanted] = Client(wanted, broker.address)
+            self[wanted] = started[wanted] = client_of(broker, wanted)
             return self[wanted]
 
     yield Lazy()
@@ -122,7 +138,7 @@ def member(broker):
     members = []
 
     def join(client, group, topic, **options):
-        joined = Client(client, broker.address)
+        joined = client_of(broker, client)
         members.append(joined)
         joined.become_member(group=group, topic=topic, **options)
         return joined

@@ -13,7 +13,9 @@
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
     ./test hostile         an honest load with a ledger beside clients that mean harm: --minutes 10 --rate 50MB
     ./test suites          other people's suites against the release binary, in full: about 20 minutes
-    ./test kgo             one of them: kgo, kgo-chaos, rdkafka, kafka-python, java-tools, streams, connect, mirror
+    ./test kgo             one of them: kgo, kgo-chaos, rdkafka, librdkafka, kafka-python, java-tools, streams, connect, mirror, and those that
+                           speak to listeners of TLS only: aiokafka, sarama, tlsscan (sslyze, tlslite-ng)
+    ./test secured         those of them that can, over TLS and SASL_SSL, and the tests of clients with clients that log in over TLS
     ./test tune            forebay tune as a process: killed at every write, watchdog, power cuts, experiments and
                            twelve hosts in namespaces (root), reports in a headless browser
     ./test operate         what an operator does, by the pages, on a machine of its own (root): package, service, moves from and to
@@ -48,8 +50,12 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ROOT / "tests"
 LOGS = ROOT / "target" / "test-logs"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
-SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "operate", "dax", "suites"]
-FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror"]
+SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "operate", "dax", "suites", "secured"]
+FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "librdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror", "aiokafka", "sarama", "tlsscan"]
+SECURED = ["kgo", "librdkafka", "java-tools", "streams", "connect", "mirror", "aiokafka", "sarama", "tlsscan"]
+# Those of the tests of clients whose clients come from a fixture.
+BY_FIXTURE = ["clients/test_records.py", "clients/test_consumer_groups.py", "clients/test_transactions.py", "clients/test_groups.py",
+              "clients/test_admin.py"]
 SHORT = ["java-tools"]
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
@@ -400,7 +406,7 @@ def main():
 
     theirs = FOREIGN if "suites" in suites else [name for name in FOREIGN if name in suites]
     outside = [suite for suite in ("clients", "short", "kill9", "powercut", "fire", "hostile", "dax") if suite in suites]
-    outside += ["suites"] * bool(theirs)
+    outside += ["suites"] * bool(theirs) + ["secured"] * ("secured" in suites)
     lanes = []
     if outside or "sweep" in suites:
         # No client and no broker runs in the machine in software: what does, its suite builds.
@@ -426,6 +432,9 @@ def main():
         match suite:
             case "suites":
                 body = foreign(run, suite, theirs)
+            case "secured":
+                lanes.append(run.lane(pytest(run, "clients over TLS", "--secured", *BY_FIXTURE), *behind))
+                body = foreign(run, suite, SECURED, "--secured")
             case "short":
                 body = foreign(run, suite, SHORT, "--short")
             case _:

@@ -35,12 +35,12 @@ class ClientError(AssertionError):
 class Client:
     """Calls are ops: `client.produce(topic=.., records=..)`."""
 
-    def __init__(self, name, address):
+    def __init__(self, name, address, environment=None):
         self.name = name
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [*map(str, COMMANDS[name]), address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
-            text=True, preexec_fn=die_with_parent,
+            text=True, preexec_fn=die_with_parent, env={**os.environ, **(environment or {})},
         )
         self.lines = queue.Queue()
         self.events = []

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import time
 
 import pytest
@@ -16,10 +17,10 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from clients.cli import Cli
+from clients.cli import Cli, binary
 from peers import kafka
 from peers.keys import Keys
-from peers.process import free_port, wait_until
+from peers.process import die_with_parent, free_port, wait_until
 from peers.tokens import AUDIENCE, ISSUER, Provider, Server, b64
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
@@ -233,6 +234,7 @@ def attacks(provider):
         "other_audience": provider.token("ada", aud=["x"]),
         "no_user": provider.token("ada", sub=" "),
         "deep": provider.token("ada", x=json.loads("[" * 500 + "]" * 500)),
+        "long": provider.token("ada", x="y" * 20_000),
     }
 
 
@@ -245,11 +247,12 @@ def tokens(door):
 @pytest.mark.parametrize("kind", [
     "none", "hs256_with_the_public_key", "no_signature", "signature_of_other_claims", "other_key", "unknown_key",
     "key_of_its_own", "critical", "name_twice", "expired", "not_yet", "for_ever", "float", "no_expiry", "no_issue",
-    "other_issuer", "no_audience", "other_audience", "no_user", "deep"])
+    "other_issuer", "no_audience", "other_audience", "no_user", "deep", "long"])
 def test_a_token_that_is_an_attack_lets_nobody_in(door, tokens, kind):
     token = tokens[kind]
     said = failure(door.librdkafka(token))
-    assert "invalid_token" in said, said
+    # One that is too long is not looked at.
+    assert ("invalid credentials" if kind == "long" else "invalid_token") in said, said
     assert token not in door.broker.log.read_text()
 
 
@@ -307,3 +310,32 @@ def test_keys_of_an_address_follow_a_token_that_names_a_new_one_and_outlive_the_
     wait_until(lambda: "no redirect is followed" in door.broker.log.read_text(), "the refusal of a redirect")
     assert logs_in(door.librdkafka(token, door.by_url))
     door.server.status = 200
+
+
+def test_the_load_generator_logs_in_with_tokens(door, name, tmp_path):
+    """`forebay bench` reads the file with the token, for its load and for handshakes; a token that is not taken is said, and not shown."""
+    token = tmp_path / "token"
+
+    def bench(*arguments):
+        return subprocess.run([binary(), "bench", *map(str, arguments), "--command-config", file], capture_output=True, text=True, timeout=90,
+                              check=False, preexec_fn=die_with_parent)
+
+    file = tmp_path / "client.properties"
+    file.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\n"
+                    f'sasl.jaas.config={MODULE} required token.file="{token}";\n')
+    for one in (token, file):
+        one.touch()
+        one.chmod(0o600)
+    token.write_text(door.provider.token("ada"))
+    outcome = tmp_path / "outcome.json"
+    done = bench("load", "--bootstrap", door.by_file, "--topic", name, "--producers", 2, "--consumers", 1, "--bytes", "2MB", "--record", "1KB",
+                 "--seconds", 30, "--verify", "--json", outcome)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(outcome.read_text())
+    assert seen["errors"] == {} and seen["verified"]["lost"] == 0 and seen["verified"]["read"] == seen["produce"]["records"] > 0
+    done = bench("handshakes", "--bootstrap", door.by_file, "--seconds", 1, "--connections", 2, "--json", outcome)
+    assert done.returncode == 0 and json.loads(outcome.read_text())["errors"] == {}, done.stderr
+    token.write_text(wrong := door.provider.token("ada", aud="another"))
+    done = bench("load", "--bootstrap", door.by_file, "--topic", name, "--bytes", "1MB")
+    assert done.returncode == 1 and "OAUTHBEARER" in done.stderr, done.stderr
+    assert wrong not in done.stdout + done.stderr and wrong.split(".")[1] not in done.stderr

@@ -40,6 +40,8 @@ class Broker:
         self.properties = {**COMMON, **(properties or {})}
         self.port = free_port()
         self.process = None
+        # Its listeners of TLS, if it has any (secured.py).
+        self.secured = None
 
     @property
     def address(self):

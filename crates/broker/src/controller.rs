@@ -23,6 +23,7 @@ pub(crate) mod quotas;
 mod service;
 pub(crate) mod snapshot;
 pub(crate) mod startup;
+pub(crate) mod stores;
 pub(crate) mod topic_name;
 pub(crate) mod topics;
 

@@ -31,6 +31,7 @@ pub mod image;
 mod join;
 pub mod lifecycle;
 mod lines;
+pub mod listener_stores;
 pub mod log_dirs;
 mod making;
 mod many;

@@ -1,5 +1,5 @@
 //! Settings of this node that may change at run time and belong to no topic: bounds on connections,
-//! cordoned directories, the rate of moves.
+//! cordoned directories, the rate of moves, key and trust stores of listeners.
 //!
 //! Resolved from each image, on the shard of the controller, and published to the code that
 //! enforces them ([`NodeConfigs`]): this crate places partitions and moves logs, the server accepts
@@ -17,6 +17,7 @@ use storage::MoveRate;
 use storage::tier::TierTable;
 
 use crate::image::{Image, QuotaTable};
+use crate::listener_stores::{StoreValues, set_by_clients};
 use crate::options::BrokerOptions;
 use crate::quota::Windows;
 use crate::topic_config::BrokerSettings;
@@ -41,6 +42,9 @@ pub struct NodeConfig {
     pub move_bytes_per_second: Option<u64>,
     /// `clock.step.threshold.ms` and `clock.step.hold.ms`.
     pub clock: StepSettings,
+    /// Settings of key and trust stores, by the name of the listener in lower case.
+    // Bounded: the settings of one resource, `controller::bounds::check_settings`.
+    pub stores: BTreeMap<String, StoreValues>,
 }
 
 /// Bounds on connections. Addresses are in their canonical form.
@@ -173,6 +177,7 @@ impl NodeConfig {
                 threshold_ms: number("clock.step.threshold.ms", options.clock.threshold_ms),
                 hold_ms: number("clock.step.hold.ms", options.clock.hold_ms),
             },
+            stores: set_by_clients(image, options.node_id),
             move_bytes_per_second: most.ok().filter(|most| *most < i64::MAX.unsigned_abs()),
         }
     }

@@ -14,6 +14,7 @@ use wire::types::NodeId;
 use crate::audit::Audit;
 use crate::authorizer::{Authorizer, AuthorizerMode};
 use crate::group::consumer::ConsumerOptions;
+use crate::listener_stores::ListenerStores;
 use crate::quota::Windows;
 use crate::session::{LoginOptions, SecurityProtocol};
 
@@ -121,6 +122,8 @@ pub struct BrokerOptions {
     pub authorizer: Option<Arc<Authorizer>>,
     /// Where events for an auditor go.
     pub audit: Audit,
+    /// Who serves listeners with key and trust stores; `None`: no listener speaks TLS.
+    pub stores: Option<Arc<dyn ListenerStores>>,
     /// Log directories.
     pub log_dirs: Vec<PathBuf>,
     /// Directories of the tiers below the first.

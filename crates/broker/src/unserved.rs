@@ -13,6 +13,7 @@ use wire::text::cut;
 use wire::types::NodeId;
 
 use crate::image::{Image, PartitionImage, ResourceType};
+use crate::listener_stores::store_setting_of;
 use crate::names::{SHARE_STATE_TOPIC, SUPPORTED_FEATURES};
 use crate::options::EnforcedMetadata;
 use crate::topic_config::is_of_security;
@@ -147,7 +148,7 @@ fn logins(image: &Image, node: NodeId) -> Option<UnservedItem> {
          passwords and keys",
         "write them into the file, and delete them from the metadata (kafka-configs.sh --delete-config)",
         set.map(|(name, _)| name)
-            .filter(|name| is_of_security(name)),
+            .filter(|name| is_of_security(name) && store_setting_of(name).is_none()),
         // Not the value, which may be a secret.
         String::clone,
     )

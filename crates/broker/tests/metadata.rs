@@ -53,6 +53,7 @@ fn options() -> BrokerOptions {
         logins: BTreeMap::new(),
         authorizer: None,
         audit: broker::audit::Audit::default(),
+        stores: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

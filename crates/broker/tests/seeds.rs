@@ -1,5 +1,5 @@
-//! Groups and transactions under seeds: whole brokers on a simulated disk, killed, cut from power
-//! and given wrong clocks.
+//! Groups, transactions and rights under seeds: whole brokers on a simulated disk, killed, cut from
+//! power and given wrong clocks.
 //!
 //! A *run* is decided by its seed. It is a row of *lives* of one broker; in each, clients work at
 //! random while the disk fails and the clock jumps. What they were told is kept in a book over all
@@ -7,7 +7,8 @@
 //! * chains: each number is read by readers of committed records exactly once, as far as the
 //!   position of its group says;
 //! * members of a classic or a consumer group never hold a partition twice, and positions never go
-//!   back.
+//!   back;
+//! * ACLs and users of SCRAM are as an administrator was told, after every start.
 //!
 //! `FOREBAY_SIM_SEED=n` runs one seed, `FOREBAY_SIM_SEEDS=n` runs `n` of them. Not here: the
 //! network, several brokers.
@@ -24,6 +25,8 @@ mod classic;
 mod harness;
 #[path = "seeds/members.rs"]
 mod members;
+#[path = "seeds/rights.rs"]
+mod rights;
 #[path = "seeds/run.rs"]
 mod run;
 

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use broker::answers::Answers;
 use broker::hanging::{self, HangingDirs};
+use broker::listener_stores::ListenerStores;
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
 use broker::options::BrokerOptions;
@@ -83,6 +84,7 @@ pub struct BrokerAssembly {
     tiers: Option<Arc<TierTable>>,
     watch: Option<Watch>,
     audit: Option<AuditLog>,
+    stores: Option<Arc<dyn ListenerStores>>,
     /// What the first shard found; the other shards wait for it.
     shared: watch::Sender<Option<ProcessState>>,
 }
@@ -128,6 +130,7 @@ impl BrokerAssembly {
             tiers,
             watch,
             audit: prepared.audit.clone(),
+            stores: prepared.stores.clone(),
             settings,
             shared: watch::Sender::new(None),
         }
@@ -156,6 +159,7 @@ impl BrokerAssembly {
         Ok(ProcessState {
             options: Arc::new(BrokerOptions {
                 audit: audit.unwrap_or_default(),
+                stores: self.stores.clone(),
                 ..options
             }),
             log_dirs: Arc::new(log_dirs),

@@ -1,7 +1,8 @@
 //! The keys and certificates that listeners serve with, and how they change while they serve.
 //!
 //! Their files are looked at every `ssl.reload.interval.ms`, and read again when one of them is
-//! another than before, or when the operator asks for it (SIGHUP). What is read is one set: it is
+//! another than before, when the operator asks for it (SIGHUP), or when a client has changed their
+//! settings or others of the broker. What is read is one set: it is
 //! taken whole if it fits together and may follow the one before, and else that stays in force,
 //! which is logged and counted. What could not be read is tried again at each look: a file may be
 //! half-written.
@@ -10,20 +11,25 @@
 //! force when its client speaks, and connections live on. Not here: what fits together
 //! ([`ServerTls`]), what may follow what ([`reload`]), and when the signal means this (`signals`).
 
+mod changes;
 mod expiry;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use broker::listener_stores::StoreValues;
 use tls::reload::{self, ReloadVerdict};
 use tls::watch::{FileStamp, StoreWatch};
 use tls::{Opened, ServerTls, ServerTlsSettings, StoreSettings, TlsProblem, TlsWarning};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::admission::NodeConfigWatch;
 use crate::metrics::TlsMetrics;
 use crate::wall::milliseconds;
+pub(crate) use changes::StoreChanges;
+use changes::{CheckedListener, with_values};
 use expiry::ExpiryWarnings;
 
 /// Time after which the log says that a look has not ended.
@@ -38,11 +44,18 @@ pub(crate) struct Certificates {
     interval: Option<Duration>,
     // Bounded: one for each of `listeners`.
     listeners: Vec<OfListener>,
+    /// What checks the values that clients want to set.
+    changes: StoreChanges,
+    /// Receives when clients have changed settings of the broker.
+    again: mpsc::Receiver<()>,
 }
 
 #[derive(Debug)]
 struct OfListener {
     name: Arc<str>,
+    /// The settings of the start.
+    given: ServerTlsSettings,
+    /// These with what clients have set.
     settings: ServerTlsSettings,
     in_force: watch::Sender<Arc<ServerTls>>,
     files: StoreWatch,
@@ -58,6 +71,8 @@ enum Look {
     Timely,
     /// The operator asks: everything is read.
     Asked,
+    /// A client has changed settings of the broker: everything is read.
+    Set,
 }
 
 /// The time of a look, in milliseconds: since the beginning, and of the wall clock.
@@ -85,6 +100,7 @@ impl Certificates {
             let files = StoreWatch::new(every_ms, seen, 0, Times::now(since).wall_ms);
             Ok(OfListener {
                 name: name.into(),
+                given: settings.clone(),
                 settings,
                 in_force: watch::Sender::new(Arc::new(tls)),
                 files,
@@ -92,12 +108,26 @@ impl Certificates {
                 warnings: ExpiryWarnings::default(),
             })
         };
-        let listeners = listeners.into_iter().map(open).collect::<Result<_, _>>()?;
+        let listeners = listeners.into_iter().map(open);
+        let listeners = listeners.collect::<Result<Vec<_>, TlsProblem>>()?;
+        let checked = |one: &OfListener| CheckedListener {
+            lower: one.name.to_ascii_lowercase(),
+            given: one.given.clone(),
+            in_force: one.in_force.subscribe(),
+        };
+        let (changes, again) = StoreChanges::of(listeners.iter().map(checked).collect());
         Ok(Self {
             since,
             interval,
             listeners,
+            changes,
+            again,
         })
+    }
+
+    /// Returns what checks the values that clients want to set.
+    pub(crate) fn changes(&self) -> StoreChanges {
+        self.changes.clone()
     }
 
     /// Returns the set of each listener, as it will be.
@@ -106,34 +136,76 @@ impl Certificates {
         self.listeners.iter().map(of).collect()
     }
 
-    /// Looks each time it is due, and on each message of `asked`, until all senders of `asked` are
-    /// gone.
-    pub(crate) async fn keep(mut self, mut asked: mpsc::Receiver<()>, metrics: TlsMetrics) {
+    /// Looks each time it is due, on each message of `asked`, and when clients have changed
+    /// settings of `node`, until all senders of `asked` are gone. Tells `heeded` when the first
+    /// settings of clients are in force.
+    pub(crate) async fn keep(
+        mut self,
+        mut asked: mpsc::Receiver<()>,
+        mut node: Option<NodeConfigWatch>,
+        heeded: watch::Sender<bool>,
+        metrics: TlsMetrics,
+    ) {
         self.show(&metrics);
+        heeded.send_replace(node.is_none());
+        // What clients have set, once that is known.
+        let mut known = None;
+        let mut looked = Instant::now();
         loop {
+            let interval = self.interval;
             let due = async {
-                match self.interval {
-                    Some(interval) => tokio::time::sleep(interval).await,
+                match interval {
+                    Some(interval) => tokio::time::sleep_until(looked + interval).await,
                     None => std::future::pending().await,
                 }
             };
             let look = tokio::select! {
-                () = due => Look::Timely,
+                () = due => Some(Look::Timely),
                 asked = asked.recv() => match asked {
-                    Some(()) => Look::Asked,
+                    Some(()) => Some(Look::Asked),
                     None => return,
                 },
+                Some(()) = self.again.recv() => Some(Look::Set),
+                () = changed(&mut node) => None,
             };
+            let newest = node
+                .as_mut()
+                .and_then(|node| node.borrow_and_update().clone());
+            let set = newest.map(|newest| newest.stores.clone());
+            let is_new = set != known;
+            let Some(look) = look.or(is_new.then_some(Look::Set)) else {
+                continue;
+            };
+            if let Some(set) = set.filter(|_| is_new) {
+                self.learn(&set);
+                known = Some(set);
+            }
             let counts = metrics.clone();
             let looking = tokio::task::spawn_blocking(move || {
                 self.look(look, Times::now(self.since), &counts);
                 self
             });
             match in_time_or_said(looking).await {
-                Ok(back) => self = back,
+                Ok(back) => {
+                    self = back;
+                    looked = Instant::now();
+                    if known.is_some() {
+                        heeded.send_replace(true);
+                    }
+                }
                 // The process is ending.
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Puts what clients have set in the place of what they had set before.
+    fn learn(&mut self, set: &BTreeMap<String, StoreValues>) {
+        let none = StoreValues::new();
+        for listener in &mut self.listeners {
+            let lower = listener.name.to_ascii_lowercase();
+            let values = set.get(&lower).unwrap_or(&none);
+            listener.settings = with_values(&listener.given, &lower, values);
         }
     }
 
@@ -150,6 +222,17 @@ impl Certificates {
             listener.look(look, now, metrics);
             listener.show(now, metrics);
         }
+    }
+}
+
+/// Waits until settings of the node have changed.
+async fn changed(node: &mut Option<NodeConfigWatch>) {
+    let is_over = match node {
+        Some(node) => node.changed().await.is_err(),
+        None => true,
+    };
+    if is_over {
+        std::future::pending().await
     }
 }
 
@@ -214,11 +297,11 @@ impl OfListener {
         }
     }
 
-    /// Leaves the set before in force. The log has the reason once, and again for an operator who
-    /// asks.
+    /// Leaves the set before in force. The log has the reason once, and again for an operator or a
+    /// client who asks.
     fn refuse(&mut self, why: String, look: Look, metrics: &TlsMetrics) {
         metrics.reloaded(&self.name, false);
-        if look == Look::Asked || self.failed.as_ref() != Some(&why) {
+        if look != Look::Timely || self.failed.as_ref() != Some(&why) {
             let listener = &*self.name;
             tracing::error!(listener, reason = %why,
                 "new keys and certificates are not taken: those before stay in force");

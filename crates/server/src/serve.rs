@@ -14,14 +14,16 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use broker::audit::Audit;
 use broker::hanging::HANGS_AFTER;
+use broker::listener_stores::ListenerStores;
 use host::cpus::Cpus;
 use host::facts::interrupts;
 use host::root::Root;
 use platform::lock::DirLock;
 use platform::runtime::{BLOCKING_THREADS_KEPT, begin_blocking_pool};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::admin::{self, AdminContent, AdminDoor, AdminGate, Names, TokenFile, Tokens};
+use crate::admission::NodeConfigWatch;
 use crate::audit::{AuditEnd, AuditLog};
 use crate::certificates::Certificates;
 use crate::config::{AdminAuth, AdminSettings, Settings};
@@ -53,6 +55,8 @@ pub struct AssemblyInputs {
     pub ports: Vec<u16>,
     /// The audit file, if there is one.
     pub audit: Option<AuditLog>,
+    /// Who checks the stores that clients set for listeners of TLS, if there are any.
+    pub stores: Option<Arc<dyn ListenerStores>>,
 }
 
 /// Serves until a signal ends it.
@@ -69,12 +73,15 @@ pub fn run<A: Assembly>(
         secrecy::leave_no_core();
     }
     let certificates = Certificates::open(settings.tls_sets(), settings.tls_reload_interval)?;
+    let stores = (!settings.tls_sets().is_empty()).then(|| certificates.changes());
     let token_file = token_file(&settings);
     let tokens = token_file.as_ref().map(Tokens::open).transpose()?;
     for keys in &settings.token_keys.sources {
         keys.open()?;
     }
     let _locks = lock_dirs(&settings)?;
+    let owned = settings.log_dirs.iter().map(PathBuf::as_path);
+    audit_apart(&settings, owned.chain(settings.lower_dirs()))?;
     let (audit, audit_end) = begin_audit(&settings, &metrics)?;
     let bind = |address| Bound::bind(address, settings.shards, &settings.network);
     let listeners: Vec<Bound> = settings
@@ -92,6 +99,7 @@ pub fn run<A: Assembly>(
         metrics,
         ports,
         audit,
+        stores: stores.map(|stores| Arc::new(stores) as Arc<dyn ListenerStores>),
     };
     let assembly = Arc::new(assemble(&prepared)?);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -113,6 +121,35 @@ pub fn run<A: Assembly>(
         end.wait();
     }
     stopped
+}
+
+/// Refuses an audit file that links lead into one of the directories of data, whose files are the
+/// broker's to make and to remove.
+fn audit_apart<'a>(
+    settings: &Settings,
+    owned: impl Iterator<Item = &'a Path>,
+) -> anyhow::Result<()> {
+    let path = settings
+        .audit
+        .as_ref()
+        .and_then(|audit| audit.path.as_deref());
+    let Some((path, parent)) = path.and_then(|path| Some((path, path.parent()?))) else {
+        return Ok(());
+    };
+    // A directory that is not there yet, or a broken disk, has no links.
+    let real = |dir: &Path| std::fs::canonicalize(dir).ok();
+    let within = real(parent).and_then(|parent| {
+        let mut owned = owned;
+        owned.find(|dir| real(dir).is_some_and(|dir| parent.starts_with(dir)))
+    });
+    if let Some(dir) = within {
+        anyhow::bail!(
+            "audit.path={}: links lead into {}, a directory of data",
+            path.display(),
+            dir.display()
+        );
+    }
+    Ok(())
 }
 
 /// Opens the audit file, if there is to be one.
@@ -217,6 +254,7 @@ async fn control<A: Assembly>(
         metrics,
         ports,
         audit,
+        ..
     } = prepared;
     let Outside {
         listeners,
@@ -233,7 +271,9 @@ async fn control<A: Assembly>(
     let gate = AdminGate::new(&settings, in_force, door, (admin_metrics.clone(), audit));
     let sets = (!settings.tls_sets().is_empty()).then(|| (certificates, options.tls.clone()));
     let tokens = tokens.map(|(tokens, file)| (tokens, file, admin_metrics));
-    let (mut signals, reload) = keep_read(sets, tokens, token_keys(&settings, &metrics))?;
+    let changing = assembly.changing();
+    let token_keys = token_keys(&settings, &metrics);
+    let (mut signals, reload, heeded) = keep_read(sets, changing, tokens, token_keys)?;
     let mut shards = Shards::start(options, listeners, &assembly)?;
     let tiers = watched_tiers(&*assembly);
     let measured = Arc::clone(&assembly);
@@ -247,7 +287,7 @@ async fn control<A: Assembly>(
     let admin_at = address_of(admin.as_ref());
     tokio::spawn(serve_admin(admin, Arc::new(shown)));
     tokio::select! {
-        started = shards.started() => started?,
+        started = started(&mut shards, heeded) => started?,
         name = signals.stop(&reload) => {
             // The next start recovers everything that was written.
             tracing::info!(signal = name, "stopped while starting");
@@ -266,6 +306,11 @@ async fn control<A: Assembly>(
         error = shards.failed() => return Err(error),
     }
     supervisor.stopping();
+    stop(shards, signals).await
+}
+
+/// Stops the shards, unless the operator does not want to wait for that.
+async fn stop(shards: Shards, mut signals: Signals) -> anyhow::Result<()> {
     tokio::select! {
         stopped = shards.stop() => stopped?,
         name = signals.urgent() => {
@@ -273,6 +318,15 @@ async fn control<A: Assembly>(
         }
     }
     tracing::info!("stopped");
+    Ok(())
+}
+
+/// Waits until the shards have started, and listeners have the keys and certificates that clients
+/// have set: nothing of those before is presented.
+async fn started(shards: &mut Shards, mut heeded: watch::Receiver<bool>) -> anyhow::Result<()> {
+    shards.started().await?;
+    // Without any sets nothing tells.
+    let _ = heeded.wait_for(|is_heeded| *is_heeded).await;
     Ok(())
 }
 
@@ -294,21 +348,23 @@ fn watched_tiers(assembly: &impl Assembly) -> Option<Watch> {
     tiers
 }
 
-/// Keeps what was read from files as the files are; returns the signals, and what asks for the
-/// files to be read at once.
+/// Keeps what was read from files as the files are; returns the signals, what asks for the
+/// files to be read at once, and what tells that the settings of clients are heeded.
 fn keep_read(
     certificates: Option<(Certificates, TlsMetrics)>,
+    changing: Option<NodeConfigWatch>,
     tokens: Option<(Tokens, TokenFile, AdminMetrics)>,
     sources: Vec<Arc<KeySource>>,
-) -> anyhow::Result<(Signals, mpsc::Sender<()>)> {
+) -> anyhow::Result<(Signals, mpsc::Sender<()>, watch::Receiver<bool>)> {
     let is_reloading = certificates.is_some() || tokens.is_some() || !sources.is_empty();
     let signals = Signals::new(is_reloading, notify::is_supervised())?;
     // One that waits stands for all that come meanwhile.
     let (reload, asked) = mpsc::channel(1);
+    let (heeding, heeded) = watch::channel(false);
     let mut kept = Vec::new();
     if let Some((certificates, metrics)) = certificates {
         let (ask, asked) = mpsc::channel(1);
-        tokio::spawn(certificates.keep(asked, metrics));
+        tokio::spawn(certificates.keep(asked, changing, heeding, metrics));
         kept.push(ask);
     }
     if let Some((tokens, file, metrics)) = tokens {
@@ -322,7 +378,7 @@ fn keep_read(
         kept.push(ask);
     }
     tokio::spawn(pass_on(asked, kept));
-    Ok((signals, reload))
+    Ok((signals, reload, heeded))
 }
 
 /// Passes on that the operator wants files to be read again.

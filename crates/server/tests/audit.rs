@@ -273,6 +273,26 @@ fn a_file_that_must_not_be_written_to_refuses_the_start() {
 }
 
 #[test]
+fn links_that_lead_into_the_data_refuse_the_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data");
+    fs::create_dir(&data).unwrap();
+    symlink(&data, dir.path().join("audit")).unwrap();
+    let path = format!(
+        "audit.path={}",
+        dir.path().join("audit/audit.log").display()
+    );
+    let refused = command(&data, &[path.as_str()]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success(), "{said}");
+    assert!(
+        said.contains(&path) && said.contains("links lead into"),
+        "{said}"
+    );
+    assert!(!data.join("audit.log").exists());
+}
+
+#[test]
 fn a_disk_that_is_gone_refuses_changes_if_they_must_be_written_and_nothing_else() {
     let audited = Audited::start(&["audit.required=true"]);
     audited.ok(&["topic", "create", "before"]);

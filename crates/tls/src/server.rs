@@ -200,7 +200,8 @@ impl fmt::Debug for ServerTls {
     }
 }
 
-/// The keys of a store: the first that can sign as the client wants.
+/// The keys of a store: the first that can sign as the client wants, or else the first, so that a
+/// client with which no suite is shared gets the alert of that (handshake_failure).
 #[derive(Debug)]
 struct Keys(
     // Bounded: `bounds::KEYS_MAX`.
@@ -211,7 +212,7 @@ impl ResolvesServerCert for Keys {
     fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let schemes = client_hello.signature_schemes();
         let signs = |key: &&Arc<CertifiedKey>| key.key.choose_scheme(schemes).is_some();
-        self.0.iter().find(signs).cloned()
+        self.0.iter().find(signs).or(self.0.first()).cloned()
     }
 }
 

@@ -5,20 +5,28 @@ import sys
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewPartitions, NewTopic
 from kafka.structs import OffsetAndMetadata
-from protocol import described, event, payload, serve
+from protocol import described, event, payload, security, serve
 
 WAIT_MS = 30_000
 
 
+def secured():
+    """Settings of a listener of SASL_SSL, if the driver is to go there."""
+    wanted = security()
+    return wanted and {
+        "security_protocol": "SASL_SSL", "ssl_cafile": wanted["ca"], "sasl_mechanism": wanted["mechanism"],
+        "sasl_plain_username": wanted["user"], "sasl_plain_password": wanted["password"]}
+
+
 class Driver:
     def __init__(self, address):
-        self.address = address
+        self.where = {"bootstrap_servers": address, **secured()}
         self._admin = None
 
     @property
     def admin(self):
         if self._admin is None:
-            self._admin = KafkaAdminClient(bootstrap_servers=self.address, request_timeout_ms=WAIT_MS)
+            self._admin = KafkaAdminClient(**self.where, request_timeout_ms=WAIT_MS)
         return self._admin
 
     # Topics
@@ -61,7 +69,7 @@ class Driver:
 
     def produce(self, topic, records, codec="none", idempotent=False, acks="all"):
         producer = KafkaProducer(
-            bootstrap_servers=self.address, compression_type=None if codec == "none" else codec,
+            **self.where, compression_type=None if codec == "none" else codec,
             acks=acks if acks == "all" else int(acks),
             enable_idempotence=idempotent, max_request_size=32 << 20, linger_ms=5,
         )
@@ -81,7 +89,7 @@ class Driver:
 
     def _consumer(self, group=None, **extra):
         return KafkaConsumer(
-            bootstrap_servers=self.address, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
+            **self.where, group_id=group, enable_auto_commit=False, auto_offset_reset="earliest",
             max_partition_fetch_bytes=4 << 20, fetch_max_bytes=64 << 20, fetch_max_wait_ms=100, **extra,
         )
 
@@ -114,7 +122,7 @@ class Driver:
     # Transactions
 
     def transact(self, topic, identity, group, rounds):
-        producer = KafkaProducer(bootstrap_servers=self.address, transactional_id=identity)
+        producer = KafkaProducer(**self.where, transactional_id=identity)
         producer.init_transactions()
         for one in rounds:
             producer.begin_transaction()

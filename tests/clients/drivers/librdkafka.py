@@ -4,14 +4,22 @@ import sys
 
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic
-from protocol import described, event, payload, serve
+from protocol import described, event, payload, security, serve
 
 WAIT = 30
 
 
+def secured():
+    """Settings of a listener of SASL_SSL, if the driver is to go there."""
+    wanted = security()
+    return wanted and {
+        "security.protocol": "SASL_SSL", "ssl.ca.location": wanted["ca"], "sasl.mechanism": wanted["mechanism"],
+        "sasl.username": wanted["user"], "sasl.password": wanted["password"]}
+
+
 class Driver:
     def __init__(self, address):
-        self.common = {"bootstrap.servers": address, "socket.timeout.ms": WAIT * 1000}
+        self.common = {"bootstrap.servers": address, "socket.timeout.ms": WAIT * 1000, **secured()}
         self.admin = AdminClient(self.common)
 
     # Topics

@@ -4,11 +4,14 @@ A test writes one JSON object per line (`{"op": .., arguments}`) to the driver's
 `{"ok": result}` or `{"error": text}`. The op `member` is different: from then on the driver is a group member, writes an
 `{"event": ..}` line for everything that happens, and leaves the group when its input ends.
 
+The environment may name a login (DRIVER_SECURITY, see `security`): the address is then that of a listener of SASL_SSL.
+
 Record values are not sent over: both sides derive them from a seed and a size, and a consumer reports the SHA-256.
 """
 
 import hashlib
 import json
+import os
 import sys
 import threading
 
@@ -22,6 +25,11 @@ def payload(seed, size):
     blocks = min(UNIT_BLOCKS, -(-size // 64))
     unit = "".join(hashlib.sha256(f"{seed}:{i}".encode()).hexdigest() for i in range(blocks)).encode()
     return (unit * (size // max(len(unit), 1) + 1))[:size]
+
+
+def security():
+    """The file of the trusted certificate, user, password and mechanism of a listener of SASL_SSL; empty for one without."""
+    return json.loads(os.environ.get("DRIVER_SECURITY") or "{}")
 
 
 def text(raw):

@@ -16,7 +16,7 @@ type driver struct {
 
 func (d *driver) admin() *kadm.Client {
 	if d.client == nil {
-		client, err := kgo.NewClient(kgo.SeedBrokers(d.address))
+		client, err := kgo.NewClient(d.options()...)
 		if err != nil {
 			panic(err)
 		}

@@ -86,10 +86,10 @@ var codecs = map[string]kgo.CompressionCodec{
 }
 
 func (d *driver) produce(ctx context.Context, r request) (any, error) {
-	options := []kgo.Opt{
-		kgo.SeedBrokers(d.address), kgo.ProducerBatchCompression(codecs[r.Codec]),
-		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(32 << 20),
-	}
+	options := d.options(
+		kgo.ProducerBatchCompression(codecs[r.Codec]),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchMaxBytes(32<<20),
+	)
 	if !r.Idempotent {
 		options = append(options, kgo.DisableIdempotentWrite())
 	}
@@ -119,12 +119,12 @@ func (d *driver) produce(ctx context.Context, r request) (any, error) {
 }
 
 func (d *driver) consume(ctx context.Context, r request) (any, error) {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(d.address), kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchMaxBytes(64<<20),
+	client, err := kgo.NewClient(d.options(
+		kgo.FetchMaxWait(100*time.Millisecond), kgo.FetchMaxBytes(64<<20),
 		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
 			r.Topic: {r.Partition: kgo.NewOffset().At(r.Offset)},
 		}),
-	)
+	)...)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +170,13 @@ func (d *driver) member(ctx context.Context, r request) {
 		return func(_ context.Context, _ *kgo.Client, changed map[string][]int32) { o.change(changed[r.Topic], have) }
 	}
 	session := time.Duration(r.SessionMs) * time.Millisecond
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(d.address), kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic),
+	client, err := kgo.NewClient(d.options(
+		kgo.ConsumerGroup(r.Group), kgo.ConsumeTopics(r.Topic),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.SessionTimeout(session), kgo.HeartbeatInterval(session/4), kgo.RebalanceTimeout(10*time.Second),
 		kgo.FetchMaxWait(100*time.Millisecond), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.OnPartitionsAssigned(change(true)), kgo.OnPartitionsRevoked(change(false)), kgo.OnPartitionsLost(change(false)),
-	)
+	)...)
 	if err != nil {
 		panic(err)
 	}

@@ -15,9 +15,9 @@ type round struct {
 // Transactions one after the other: a record in each of some partitions. Positions of groups
 // are the business of its GroupTransactSession, which reads as well.
 func (d *driver) transact(ctx context.Context, r request) error {
-	client, err := kgo.NewClient(
-		kgo.SeedBrokers(d.address), kgo.TransactionalID(r.Identity), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-	)
+	client, err := kgo.NewClient(d.options(
+		kgo.TransactionalID(r.Identity), kgo.RecordPartitioner(kgo.ManualPartitioner()),
+	)...)
 	if err != nil {
 		return err
 	}

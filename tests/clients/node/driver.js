@@ -3,6 +3,7 @@
 'use strict';
 
 const { createHash } = require('crypto');
+const { readFileSync } = require('fs');
 const { once } = require('events');
 const readline = require('readline');
 const kafkajs = require('kafkajs');
@@ -38,10 +39,21 @@ function described(partition, message) {
 
 const say = (line) => process.stdout.write(JSON.stringify(line) + '\n');
 
+// Settings of a listener of SASL_SSL, if the driver is to go there (DRIVER_SECURITY in drivers/protocol.py).
+function secured() {
+  if (!process.env.DRIVER_SECURITY) return {};
+  const { ca, user, password, mechanism } = JSON.parse(process.env.DRIVER_SECURITY);
+  return {
+    ssl: { ca: [readFileSync(ca)], servername: 'localhost' },
+    sasl: { mechanism: mechanism.toLowerCase(), username: user, password },
+  };
+}
+
 class Driver {
   constructor(address) {
     this.kafka = new kafkajs.Kafka({
       brokers: [address],
+      ...secured(),
       logLevel: kafkajs.logLevel.NOTHING,
       requestTimeout: WAIT_MS,
       retry: { initialRetryTime: 50, maxRetryTime: 500, retries: 20 },

@@ -2,6 +2,7 @@
 
 from clients.suites import jvm
 from clients.suites.outcome import Outcome
+from peers import secured
 from peers.process import free_port, wait_until
 
 PROGRAM = "org.apache.kafka.connect.cli.ConnectStandalone"
@@ -9,9 +10,18 @@ CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 LINES = 2000
 
 
+def clients_of(broker):
+    """Settings of the worker and of the clients that it makes for its connectors."""
+    each = [secured.java(broker, f"{kind}.", address=False) for kind in ("producer", "consumer", "admin")]
+    found = secured.java(broker)
+    for settings in each:
+        found |= settings
+    return found
+
+
 def configs(broker, folder):
     worker = jvm.properties(
-        folder / "worker.properties", bootstrap__servers=broker.address, key__converter=CONVERTER, value__converter=CONVERTER,
+        folder / "worker.properties", **clients_of(broker), key__converter=CONVERTER, value__converter=CONVERTER,
         offset__storage__file__filename=folder / "offsets", offset__flush__interval__ms=500, plugin__discovery="service_load",
         listeners=f"HTTP://127.0.0.1:{free_port()}")
     source = jvm.properties(

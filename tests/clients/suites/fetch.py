@@ -3,6 +3,7 @@
 Each function returns a directory of its own below `cache()/suites`, named after what it holds, complete or absent.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -59,7 +60,8 @@ def go_module(path):
 
 def crate(name):
     """The source of a crate in the version that Cargo.lock pins."""
-    done = _run("cargo", "metadata", "--format-version", "1", "--locked", cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    # librdkafka is behind a feature.
+    done = _run("cargo", "metadata", "--format-version", "1", "--locked", "--all-features", cwd=ROOT, stdout=subprocess.PIPE, text=True)
     found = next(package for package in json.loads(done.stdout)["packages"] if package["name"] == name)
     return _ready(f"{name}-{found['version']}", lambda place: _copy(Path(found["manifest_path"]).parent, place))
 
@@ -81,6 +83,29 @@ def source_package(name):
         inner.rmdir()
 
     return _ready(pinned.replace("==", "-"), fill)
+
+
+def python():
+    """A Python with the packages of suites/requirements.txt: what looks at TLS, and clients of no other test."""
+    pins = HERE / "requirements.txt"
+    pinned = hashlib.sha256(pins.read_bytes() + sys.version.encode()).hexdigest()[:12]
+
+    def fill(place):
+        _run(sys.executable, "-m", "venv", place)
+        _run(place / "bin/pip", "install", "-q", "-r", pins)
+
+    return _ready(f"python-{pinned}", fill) / "bin/python"
+
+
+def go_program(folder):
+    """A Go program of the suites, built in the user's cache."""
+    parts = sorted(path for path in folder.iterdir() if path.suffix in (".go", ".mod", ".sum"))
+    pinned = hashlib.sha256(b"".join(path.read_bytes() for path in parts)).hexdigest()[:12]
+
+    def fill(place):
+        _run("go", "build", "-o", place / "program", ".", cwd=folder)
+
+    return _ready(f"{folder.name}-{pinned}", fill) / "program"
 
 
 def jars():

@@ -28,6 +28,13 @@ def java_tools(broker, log, short):
     return outcome.judge()
 
 
+def there(broker):
+    """Arguments of a tool for a broker; the copier has none for logins, and uses the listener without."""
+    if broker.secured:
+        return ["--bootstrap-server", broker.secured.login, "--command-config", broker.secured.config()]
+    return ["--bootstrap-server", broker.address]
+
+
 def events(text):
     return [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
 
@@ -37,12 +44,12 @@ def verifiable(broker, client, log, protocol):
     topic = f"verifiable-{protocol}"
     client.create_topic(topic=topic, partitions=4, configs={})
     group = [kafka.spawn(
-        "verifiable-consumer", "--bootstrap-server", broker.address, "--topic", topic, "--group-id", topic, "--reset-policy",
+        "verifiable-consumer", *there(broker), "--topic", topic, "--group-id", topic, "--reset-policy",
         "earliest", "--verbose", "--group-protocol", protocol, log=log.with_name(f"{topic}-{i}.log")) for i in range(2)]
     for consumer in group:
         consumer.log.write_text("")
     try:
-        output = kafka.run("verifiable-producer", "--bootstrap-server", broker.address, "--topic", topic, "--max-messages",
+        output = kafka.run("verifiable-producer", *there(broker), "--topic", topic, "--max-messages",
                            RECORDS, "--acks", -1, seconds=300)
         sent = {e["value"]: (e["partition"], e["offset"]) for e in events(output) if e["name"] == "producer_send_success"}
         assert sorted(map(int, sent)) == list(range(RECORDS)), f"{len(sent)} were sent"
@@ -66,7 +73,7 @@ def copied(broker, client, log):
     for topic in ("original", "copy"):
         client.create_topic(topic=topic, partitions=2, configs={})
     lines = [f"line {i}" for i in range(COPIED)]
-    kafka.run("console-producer", "--bootstrap-server", broker.address, "--topic", "original", stdin="\n".join(lines) + "\n")
+    kafka.run("console-producer", *there(broker), "--topic", "original", stdin="\n".join(lines) + "\n")
     copiers = [kafka.spawn(
         "txn-copier", "--broker-list", broker.address, "--input-topic", "original", "--input-partition", partition,
         "--output-topic", "copy", "--max-messages", -1, "--transaction-size", 500, "--group-mode", "--consumer-group", "copiers",

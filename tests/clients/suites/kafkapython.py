@@ -1,7 +1,7 @@
 """kafka-python's integration tests, from its source package.
 
 The package leaves out one module of them, which starts brokers. What stands in for it here carries the address of the broker
-that is there already; and for the tests that log in, each of which wants a broker of its own, it starts one.
+that is there already; and for the tests that log in or speak TLS, each of which wants a broker of its own, it starts one.
 """
 
 import sys
@@ -15,11 +15,13 @@ from peers.rights import AUTHORIZER
 HERE = Path(__file__).resolve().parent
 TESTS = HERE.parents[1]
 SECONDS = 600
-LOGINS = "test/integration/test_sasl_integration.py"
+# Each of these wants brokers of its own.
+LOGINS = [f"test/integration/test_{kind}_integration.py" for kind in ("sasl", "ssl")]
 
 # What its fixtures fill in, which run Kafka's scripts with it; the stand-in reads these instead.
 TEMPLATES = {
-    "kafka.properties": "port={port}\nmechanism={sasl_mechanism}\nuser=alice\npassword=alice-secret\njaas={jaas_config}",
+    "kafka.properties": "port={port}\ntransport={transport}\nmechanism={sasl_mechanism}\nuser=alice\npassword=alice-secret\n"
+                        "jaas={jaas_config}\n{ssl_config}",
     "kafka_server_jaas.conf": "none",
     "sasl_command.conf": "security.protocol={transport}\nsasl.mechanism={sasl_mechanism}\nsasl.jaas.config={jaas_config}",
 }
@@ -62,9 +64,9 @@ def kafkapython(broker, log, short):
     if short:
         pytest(outcome, folder, log, given, "test/integration/test_producer_integration.py")
     else:
-        pytest(outcome, folder, log, given, "test/integration", f"--ignore={LOGINS}")
+        pytest(outcome, folder, log, given, "test/integration", *(f"--ignore={file}" for file in LOGINS))
         place = stand_in(folder / "stand-in")
-        pytest(outcome, folder, log.with_stem("kafka-python-logins"), {**kind, "KAFKA_ROOT": place, "PROJECT_ROOT": place}, LOGINS)
+        pytest(outcome, folder, log.with_stem("kafka-python-logins"), {**kind, "KAFKA_ROOT": place, "PROJECT_ROOT": place}, *LOGINS)
     return outcome.judge(complete=not short)
 
 

@@ -42,9 +42,14 @@ class SpawnedService:
         self.broker = KINDS[os.environ["BROKER_KIND"]](home=self.home.name, **options)
         module, _, _ = wanted["jaas"].rpartition(";")
         _, settings = listener(self.broker, wanted["mechanism"], module, port=int(wanted["port"]))
+        if wanted["transport"] == "SSL":
+            protocols = "PLAINTEXT:PLAINTEXT,LOGIN:SSL,CONTROLLER:PLAINTEXT"
+            settings = {name: value for name, value in settings.items() if "sasl" not in name}
+            settings["listener.security.protocol.map"] = protocols
+            settings |= {name: value for name, value in wanted.items() if name.startswith("ssl.")}
         self.broker.properties |= {"node.id": 0, **settings}
         self.broker.start()
-        if wanted["mechanism"].startswith("SCRAM"):
+        if wanted["transport"] != "SSL" and wanted["mechanism"].startswith("SCRAM"):
             add_scram(self.broker, wanted["mechanism"], wanted["user"], wanted["password"])
 
     def wait_for(self, _pattern, timeout=None):

@@ -26,6 +26,9 @@ def properties(broker):
 
 def logins(broker):
     """The variables of the tests that log in, after their user was made."""
+    if broker.secured:
+        # Its tests of logins speak no TLS, whatever the others do.
+        return {"KGO_TEST_TLS": f"ca:{broker.secured.keys.ca}"}
     add_scram(broker, MECHANISM, USER, PASSWORD)
     return {"KGO_TEST_SCRAM": f"{USER}:{PASSWORD}:256", "KGO_TEST_SCRAM_SEEDS": f"127.0.0.1:{broker.login}"}
 
@@ -52,7 +55,8 @@ def program(folder):
     return binary
 
 
-def kgo(broker, log, short, suite="kgo", only=None, environment=None):
+def kgo(broker, log, short, suite=None, only=None, environment=None):
+    suite = suite or ("kgo-secured" if broker.secured else "kgo")
     folder = fetch.go_module("github.com/twmb/franz-go") / "pkg/kgo"
     tests = [name for name in against_a_broker(folder) if only is None or re.search(only, name)]
     outcome = Outcome(suite)
@@ -60,7 +64,7 @@ def kgo(broker, log, short, suite="kgo", only=None, environment=None):
     text = run(
         [program(folder), "-test.v", "-test.run", f"^({'|'.join(tests)})$", "-test.timeout", f"{SECONDS}s"],
         log, SECONDS + 30, cwd=folder,
-        env={"KGO_SEEDS": broker.address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(records), "KGO_LOG_LEVEL": "none",
+        env={"KGO_SEEDS": broker.secured.tls if broker.secured else broker.address, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": str(records), "KGO_LOG_LEVEL": "none",
              **(environment or logins(broker))})
     of_go(outcome, text)
     return outcome.judge(complete=only is None)

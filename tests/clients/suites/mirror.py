@@ -4,6 +4,7 @@ the positions of a group, while its own state (compacted topics, exactly-once wr
 from clients.client import Client, assert_same, record
 from clients.suites import jvm
 from clients.suites.outcome import Outcome
+from peers import secured
 from peers.kafka import Kafka
 from peers.process import wait_until
 
@@ -17,7 +18,7 @@ def config(path, theirs, ours):
             "checkpoints.topic.replication.factor": 1, "offset.storage.replication.factor": 1,
             "status.storage.replication.factor": 1, "config.storage.replication.factor": 1}
     return jvm.properties(path, **{
-        "clusters": "theirs, ours", "theirs.bootstrap.servers": theirs.address, "ours.bootstrap.servers": ours.address,
+        "clusters": "theirs, ours", "theirs.bootstrap.servers": theirs.address, **secured.java(ours, "ours."),
         "theirs->ours.enabled": "true", "theirs->ours.topics": "mirrored", "theirs->ours.groups": "readers",
         "ours->theirs.enabled": "false", "ours.exactly.once.source.support": "enabled",
         "emit.checkpoints.interval.seconds": 1, "sync.group.offsets.enabled": "true", "sync.group.offsets.interval.seconds": 1,

@@ -1,12 +1,14 @@
 """Kafka Streams' own smoke test: a driver writes for 90 seconds while an application with a dozen stores and twenty
 repartitions and change logs works on it, exactly once; the driver then computes what must have come out.
 
-Three applications follow each other, as in Kafka's system test: the first is stopped, the second is killed.
+Three applications follow each other, as in Kafka's system test: the first is stopped, the second is killed. The driver has
+no settings of its own for TLS and logins: it uses the listener without them.
 """
 
 from clients.client import Client
 from clients.suites import jvm
 from clients.suites.outcome import Outcome
+from peers import secured
 
 PROGRAM = "org.apache.kafka.streams.tests.StreamsSmokeTest"
 TOPICS = ["data", "echo", "max", "min", "min-suppressed", "min-raw", "dif", "sum", "sws-raw", "sws-suppressed", "cnt", "avg",
@@ -17,7 +19,7 @@ SECONDS = 600
 def application(broker, folder, number, guarantee):
     """One instance with stores of its own."""
     config = jvm.properties(
-        folder / f"streams-{number}.properties", bootstrap__servers=broker.address, processing__guarantee=guarantee,
+        folder / f"streams-{number}.properties", **secured.java(broker), processing__guarantee=guarantee,
         state__dir=folder / f"state-{number}", num__stream__threads=3, replication__factor=1, num__standby__replicas=0,
         buffered__records__per__partition=100, commit__interval__ms=1000, auto__offset__reset="earliest", acks="all",
         acceptable__recovery__lag="9223372036854775807", session__timeout__ms=10000)

@@ -29,6 +29,7 @@ use wire::messages::{
 use wire::records::metadata::{AbortTransactionRecord, MetadataVersion};
 use wire::types::{ErrorCode, Offset, ProducerId, TimestampMs, TopicPartition};
 
+use crate::access::Access;
 use crate::image::{Image, Replayer};
 use crate::metrics::lately::Durations;
 use crate::options::BrokerOptions;
@@ -44,6 +45,7 @@ use super::{
 };
 
 mod audited;
+mod stores;
 mod turn;
 
 use audited::audited_turn;
@@ -409,11 +411,20 @@ impl<P: Platform> Controller<P> {
         request: &AlterConfigsRequest,
         caller: &Caller,
     ) -> AlterConfigsResponse {
-        self.answer(caller, async |rules, _| {
+        let changed = |rules: Rules<'_>, access: &Access| {
+            decide::alter_configs::changed_stores(rules, access, request)
+        };
+        let stores = self.checked_stores(caller, changed).await;
+        let response = self.answer(caller, async |rules, _| {
             let access = caller.access(rules.image);
-            decide::alter_configs::handle(rules, &access, request).await
-        })
-        .await
+            decide::alter_configs::handle(rules, &access, request, &stores).await
+        });
+        let response = response.await;
+        if !request.validate_only {
+            let told = response.responses.iter();
+            self.read_stores_again(told.map(|it| (it.error_code, it.resource_type)));
+        }
+        response
     }
 
     /// Answers `IncrementalAlterConfigs`.
@@ -422,11 +433,20 @@ impl<P: Platform> Controller<P> {
         request: &IncrementalAlterConfigsRequest,
         caller: &Caller,
     ) -> IncrementalAlterConfigsResponse {
-        self.answer(caller, async |rules, _| {
+        let changed = |rules: Rules<'_>, access: &Access| {
+            decide::incremental_alter_configs::changed_stores(rules, access, request)
+        };
+        let stores = self.checked_stores(caller, changed).await;
+        let response = self.answer(caller, async |rules, _| {
             let access = caller.access(rules.image);
-            decide::incremental_alter_configs::handle(rules, &access, request).await
-        })
-        .await
+            decide::incremental_alter_configs::handle(rules, &access, request, &stores).await
+        });
+        let response = response.await;
+        if !request.validate_only {
+            let told = response.responses.iter();
+            self.read_stores_again(told.map(|it| (it.error_code, it.resource_type)));
+        }
+        response
     }
 
     /// Allocates a block of producer ids: returns the first id and the count.

@@ -57,6 +57,7 @@ pub(crate) fn options() -> BrokerOptions {
         logins: BTreeMap::new(),
         authorizer: None,
         audit: crate::audit::Audit::default(),
+        stores: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

@@ -83,6 +83,7 @@ fn options() -> BrokerOptions {
         logins: BTreeMap::new(),
         authorizer: None,
         audit: broker::audit::Audit::default(),
+        stores: None,
         log_dirs: vec![DIR.into()],
         lower_dirs: Vec::new(),
         tiers: Vec::new(),

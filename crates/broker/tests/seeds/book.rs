@@ -1,7 +1,7 @@
 //! What the clients of all lives were told, and the first promise that was broken.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use platform::Platform;
@@ -30,10 +30,12 @@ pub(crate) struct Counts {
     pub(crate) crashes: u64,
     pub(crate) jumps: u64,
     pub(crate) spells: u64,
+    pub(crate) granted: u64,
+    pub(crate) revoked: u64,
 }
 
 impl Counts {
-    pub(crate) fn named(&self) -> [(&'static str, u64); 14] {
+    pub(crate) fn named(&self) -> [(&'static str, u64); 16] {
         [
             ("committed", self.committed),
             ("aborted", self.aborted),
@@ -49,6 +51,8 @@ impl Counts {
             ("crashed", self.crashes),
             ("jumped", self.jumps),
             ("short of something", self.spells),
+            ("granted", self.granted),
+            ("revoked", self.revoked),
         ]
     }
 
@@ -67,6 +71,8 @@ impl Counts {
         self.crashes += other.crashes;
         self.jumps += other.jumps;
         self.spells += other.spells;
+        self.granted += other.granted;
+        self.revoked += other.revoked;
     }
 }
 
@@ -94,6 +100,8 @@ pub(crate) struct Book {
     pub(crate) generations: BTreeMap<(i32, i32), usize>,
     /// By partition: positions of the classic group.
     pub(crate) positions: BTreeMap<i32, Positions>,
+    /// By ACL and user: the values that it may have.
+    pub(crate) rights: BTreeMap<String, BTreeSet<i64>>,
     /// The next position to commit.
     pub(crate) next_position: i64,
     trace: u64,

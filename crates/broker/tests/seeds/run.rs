@@ -6,6 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use broker::authorizer::AuthorizerMode;
 use platform::sim::{Effect, Fault, OpKind, Rng, SimDisk};
 use platform::task;
 use platform::{Disk, Platform};
@@ -13,7 +14,7 @@ use platform::{Disk, Platform};
 use crate::book::{Book, Counts, Life, SharedBook};
 use crate::harness::{Cluster, Setup};
 use crate::members::Member;
-use crate::{chain, classic, members};
+use crate::{chain, classic, members, rights};
 
 const CHAINS: usize = 2;
 const INSTANCES: usize = 2;
@@ -36,6 +37,8 @@ pub(crate) fn run(seed: u64, careless: bool) -> Result<RunResult, String> {
     let mut rng = Rng::new(seed);
     let mut setup = Setup::shards(1 + usize::try_from(rng.below(2)).unwrap());
     setup.seed = rng.next_u64();
+    // The clients are super users; what ACLs permit to others is not asked.
+    setup = setup.authorized(AuthorizerMode::Enforce);
     if careless {
         setup = setup.with("durability", "replicated");
     }
@@ -55,6 +58,7 @@ pub(crate) fn run(seed: u64, careless: bool) -> Result<RunResult, String> {
     }
     disk.set_latency(Duration::ZERO, Duration::ZERO);
     in_life(&disk, &setup, &book, async |life| {
+        rights::inspect(&life).await;
         chain::inspect(&life, CHAINS).await;
         classic::inspect(&life).await;
     })
@@ -179,6 +183,7 @@ impl Plan {
         let mut own = Rng::new(rng.next_u64());
         let first = self.first;
         let lived = in_life(disk, setup, book, async |life| {
+            rights::inspect(&life).await;
             if first {
                 life.cluster.create("t", chain::PARTITIONS).await;
             }
@@ -223,6 +228,7 @@ fn spawn(life: &Life, members: &[Rc<RefCell<Member>>], rng: &mut Rng) {
     for instance in 0..CHAINS * INSTANCES {
         task::spawn(chain::run(life.clone(), instance % CHAINS, rng()));
     }
+    task::spawn(rights::run(life.clone(), rng()));
     for (number, member) in members.iter().enumerate() {
         task::spawn(members::run(life.clone(), Rc::clone(member), rng()));
         task::spawn(classic::run(life.clone(), number, rng()));

@@ -3,14 +3,14 @@
 //! A web page can make a browser on this machine send requests here under the page's own host name,
 //! once that name resolves to this address (DNS rebinding). So the endpoint answers a request only
 //! if its `Host` is an address, `localhost`, or a name that the operator gave this broker. A
-//! request with an `Origin` is answered only if the origin is this endpoint. Requests without a
-//! `Host` pass, since no browser sends them. Requests with more than one are malformed (RFC 9112,
-//! 3.2): a proxy in front may have judged the other one.
+//! request with an `Origin` is answered only if the origin is this endpoint. Requests of HTTP/1.1
+//! have one `Host`, or they are malformed (RFC 9112, 3.2): of two, a proxy in front may have judged
+//! the other one. Requests of HTTP/1.0 without it pass, since no browser sends them.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use hyper::header::{HOST, HeaderName, ORIGIN};
-use hyper::{Request, StatusCode};
+use hyper::{Request, StatusCode, Version};
 
 /// The names, lower-cased.
 #[derive(Clone, Default, Debug)]
@@ -35,6 +35,10 @@ impl Names {
             Some(header.to_str().unwrap_or_default())
         };
         let host = text(HOST);
+        if host.is_none() && request.version() == Version::HTTP_11 {
+            let why = "a request of HTTP/1.1 has a header Host (RFC 9112, 3.2)\n";
+            return Some((StatusCode::BAD_REQUEST, why));
+        }
         let named = host.or_else(|| {
             request
                 .uri()
@@ -108,7 +112,7 @@ mod tests {
         ] {
             check(Some(host), None, true);
         }
-        check(None, None, true);
+        check_old(None, true);
         for host in [
             "evil.example",
             "127.0.0.1.evil.example",
@@ -119,6 +123,26 @@ mod tests {
         ] {
             check(Some(host), None, false);
         }
+    }
+
+    /// Checks a request of HTTP/1.0.
+    fn check_old(host: Option<&str>, answered: bool) {
+        let mut request = Request::builder().version(Version::HTTP_10).uri("/livez");
+        if let Some(host) = host {
+            request = request.header(HOST, host);
+        }
+        let refused = Names::default().refuse(&request.body(()).unwrap());
+        assert_eq!(refused.is_none(), answered, "{host:?}");
+    }
+
+    #[test]
+    fn a_request_without_host_is_malformed_unless_it_is_of_http_1_0() {
+        for uri in ["/livez", "http://127.0.0.1/livez"] {
+            let request = Request::builder().uri(uri).body(()).unwrap();
+            let refused = Names::default().refuse(&request);
+            assert_eq!(refused.unwrap().0, StatusCode::BAD_REQUEST, "{uri}");
+        }
+        check_old(Some("evil.example"), false);
     }
 
     #[test]

@@ -14,16 +14,16 @@ use crate::metrics::Metrics;
 const EVERY: Duration = Duration::from_secs(10);
 
 /// Key and chain for a host, as one file.
-fn pem_for(host: &str) -> String {
+pub(super) fn pem_for(host: &str) -> String {
     let own = rcgen::generate_simple_self_signed(vec![host.to_owned()]).unwrap();
     own.signing_key.serialize_pem() + &own.cert.pem()
 }
 
-fn pem() -> String {
+pub(super) fn pem() -> String {
     pem_for("localhost")
 }
 
-fn listeners(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
+pub(super) fn listeners(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
     let stores = StoreSettings {
         keystore_type: Some(Setting::new("ssl.keystore.type", "PEM".to_owned())),
         keystore_location: Some(Setting::new("ssl.keystore.location", file.to_path_buf())),
@@ -37,6 +37,14 @@ fn listeners(file: &Path) -> BTreeMap<String, ServerTlsSettings> {
         allowed_changes: AllowedChanges::default(),
     };
     BTreeMap::from([("OUT".to_owned(), settings)])
+}
+
+/// A broker's settings that say this of the listener.
+fn set(values: &[(&'static str, &Path)]) -> BTreeMap<String, StoreValues> {
+    let one = |(name, path): &(&'static str, &Path)| {
+        (*name, wire::sasl::Secret::new(path.display().to_string()))
+    };
+    BTreeMap::from([("out".to_owned(), values.iter().map(one).collect())])
 }
 
 struct World {
@@ -220,4 +228,32 @@ async fn it_is_looked_at_each_time_and_when_it_is_asked() {
     keeping.await.unwrap();
     // What was in force last stays so.
     drop(in_force.borrow().config());
+}
+
+#[test]
+fn values_of_clients_stand_before_those_of_the_start_until_they_are_taken_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("key.pem"), dir.path().join("other.pem"));
+    fs::write(&file, pem()).unwrap();
+    fs::write(&other, pem()).unwrap();
+    let mut world = world(&file);
+    let first = world.in_force.borrow().clone();
+    world
+        .certificates
+        .learn(&set(&[("ssl.keystore.location", &other)]));
+    assert!(world.look(Look::Set));
+    assert!(!world.look(Look::Set), "it is in force");
+    // From now on that file counts, and no longer the other one.
+    fs::write(&file, pem()).unwrap();
+    assert!(!world.look(Look::Timely));
+    fs::write(&other, pem()).unwrap();
+    assert!(world.look(Look::Timely));
+    // One that does not fit leaves the one before in force.
+    world
+        .certificates
+        .learn(&set(&[("ssl.keystore.location", &dir.path().join("none"))]));
+    assert!(!world.look(Look::Set) && world.reloads("failure"));
+    world.certificates.learn(&BTreeMap::new());
+    assert!(world.look(Look::Set), "that of the start");
+    assert!(!Arc::ptr_eq(&first, &world.in_force.borrow()));
 }

@@ -233,10 +233,11 @@ pub fn find(name: &str) -> Option<&'static Key> {
         .or_else(|| all().find(|key| key.member(name).is_some()))
 }
 
-/// Returns true if a setting may change while the broker runs: a value in the metadata then stands
-/// in the place of the file's.
+/// Returns true if a setting, of a listener or not, may change while the broker runs: a value in
+/// the metadata then stands in the place of the file's.
 pub fn may_change(name: &str) -> bool {
-    find(name).is_some_and(|key| key.changes != Changes::AtStart)
+    let row = find(name).or_else(|| Some(of_listener(name)?.1));
+    row.is_some_and(|key| key.changes != Changes::AtStart)
 }
 
 /// Returns the tier that a key is for, if it is of a family that tiers have.

@@ -186,7 +186,8 @@ impl Settings {
         let log_dirs = log_dirs(&values, tiers.as_ref());
         check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
         check_metadata_dir(&values, &log_dirs, &mut warnings);
-        let audit = audit::resolve(&values, &log_dirs, (&mut warnings, &mut problems));
+        let owned = owned_dirs(&log_dirs, tiers.as_ref());
+        let audit = audit::resolve(&values, &owned, (&mut warnings, &mut problems));
         let settings = Self {
             node_id: node_id(&values, &mut problems),
             cluster_id: values.text("cluster.id").map(str::to_owned),
@@ -436,6 +437,16 @@ fn log_dirs(values: &Values, tiers: Option<&TierSettings>) -> Vec<PathBuf> {
     dirs
 }
 
+/// Returns every directory that the broker keeps its data in: those of logs, and of all tiers.
+fn owned_dirs(log_dirs: &[PathBuf], tiers: Option<&TierSettings>) -> Vec<PathBuf> {
+    let tiers = tiers.iter().flat_map(|tiers| &tiers.tiers);
+    let paths = tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.clone()));
+    let mut all: Vec<PathBuf> = paths.chain(log_dirs.iter().cloned()).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
 /// Checks that `cordoned.log.dirs` names only configured directories.
 fn check_cordoned(
     values: &Values,
@@ -443,11 +454,7 @@ fn check_cordoned(
     tiers: Option<&TierSettings>,
     problems: &mut Vec<Problem>,
 ) {
-    let tiers = tiers.iter().flat_map(|tiers| &tiers.tiers);
-    let paths = tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.clone()));
-    let mut all: Vec<PathBuf> = paths.chain(log_dirs.iter().cloned()).collect();
-    all.sort();
-    all.dedup();
+    let all = owned_dirs(log_dirs, tiers);
     let key = "cordoned.log.dirs";
     if let CordonedDirs::Only(dirs) = CordonedDirs::parse(&values.string(key))
         && !dirs.iter().all(|dir| all.contains(dir))
@@ -560,6 +567,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
         logins: BTreeMap::new(),
         authorizer: None,
         audit: broker::audit::Audit::default(),
+        stores: None,
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),

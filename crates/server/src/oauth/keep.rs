@@ -272,6 +272,7 @@ impl KeySource {
         assert!(!set.is_empty(), "a set has keys");
         let digest = digest(&SHA256, bytes).as_ref().to_vec();
         let (keys, left_out) = (set.len(), set.left_out());
+        let left_out_names = set.left_out_names();
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if current
             .as_ref()
@@ -283,7 +284,7 @@ impl KeySource {
         *current = Some(InForce { digest, set });
         drop(current);
         tracing::info!(%listener, place = %self.settings.place, keys, left_out,
-            "keys of an identity provider are in force");
+            left_out_names, "keys of an identity provider are in force");
         Ok(true)
     }
 }

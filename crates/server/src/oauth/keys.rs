@@ -16,6 +16,10 @@ pub(super) const SET_BYTES_MAX: usize = 1 << 20;
 const KEYS_MAX: usize = 500;
 /// Most values of a set, those of members that are not read included.
 const VALUES_MAX: usize = 1 << 16;
+/// Most keys that are left out and named in the log.
+const NAMED_MAX: usize = 8;
+/// Longest name of one there, in bytes.
+const NAME_BYTES_MAX: usize = 64;
 /// Longest id of a key, as in Kafka.
 pub(super) const ID_BYTES_MAX: usize = 1000;
 
@@ -24,7 +28,16 @@ pub(super) const ID_BYTES_MAX: usize = 1000;
 pub struct KeySet {
     // Bounded: `KEYS_MAX`.
     keys: Vec<Key>,
-    left_out: usize,
+    left_out: LeftOut,
+}
+
+/// The keys of a set that are of no use here.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct LeftOut {
+    count: usize,
+    /// The ids of the first of them, for the log.
+    // Bounded: `NAMED_MAX` and `NAME_BYTES_MAX`.
+    names: Vec<String>,
 }
 
 /// One key of a set.
@@ -86,12 +99,23 @@ impl KeySet {
         if all.len() > KEYS_MAX {
             return Err(KeySetProblem::TooMany);
         }
-        let keys: Vec<Key> = all.iter().filter_map(Key::of).collect();
+        let mut left_out = LeftOut::default();
+        let served = all.iter().filter_map(|member| {
+            let key = Key::of(member);
+            if key.is_none() {
+                left_out.add(member);
+            }
+            key
+        });
+        let keys: Vec<Key> = served.collect();
         if keys.is_empty() {
             return Err(KeySetProblem::NoneServed(all.len()));
         }
-        assert!(keys.len() <= all.len(), "each key is one of the list");
-        let left_out = all.len() - keys.len();
+        assert_eq!(
+            keys.len() + left_out.count,
+            all.len(),
+            "each key is served or left out"
+        );
         Ok(Self { keys, left_out })
     }
 
@@ -107,7 +131,20 @@ impl KeySet {
 
     /// Returns the number of keys that are of no use here.
     pub fn left_out(&self) -> usize {
-        self.left_out
+        self.left_out.count
+    }
+
+    /// Returns the ids of those that are of no use, as the log has them: the first few.
+    pub fn left_out_names(&self) -> String {
+        let named = self.left_out.names.join(", ");
+        match self
+            .left_out
+            .count
+            .saturating_sub(self.left_out.names.len())
+        {
+            0 => named,
+            more => format!("{named}, and {more} more"),
+        }
     }
 
     /// Returns the key for a signature by this algorithm: that of the id, or the only one that
@@ -130,6 +167,23 @@ impl KeySet {
         } else {
             NoKey::Unknown
         })
+    }
+}
+
+impl LeftOut {
+    fn add(&mut self, member: &Json) {
+        self.count = self.count.saturating_add(1);
+        if self.names.len() >= NAMED_MAX {
+            return;
+        }
+        let id = match member {
+            Json::Object(member) => member.get("kid").and_then(Json::text),
+            _ => None,
+        };
+        // In quotes, and with control characters escaped: the provider has written it.
+        let name = id.map(|id| format!("{:?}", wire::text::cut(id, NAME_BYTES_MAX)));
+        self.names
+            .push(name.unwrap_or_else(|| "one without kid".to_owned()));
     }
 }
 

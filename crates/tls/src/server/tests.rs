@@ -1,14 +1,15 @@
 //! Handshakes with listeners: who gets in, as whom, and what is resumed.
 
 use rcgen::{ExtendedKeyUsagePurpose, SerialNumber};
-use rustls::{HandshakeKind, ProtocolVersion};
+use rustls::{HandshakeKind, PeerIncompatible, ProtocolVersion};
 
 use super::*;
+use crate::client::ClientTls;
 use crate::made::{
     Authority, Files, PASSWORD, client, handshake, params, path, pem_stores, pkcs12, secret,
     self_signed, server, server_settings,
 };
-use crate::settings::{ServerTlsSettings, Setting};
+use crate::settings::{ClientTlsSettings, ServerTlsSettings, Setting, TlsNames};
 
 /// An authority, a listener of it, and clients.
 struct World {
@@ -281,6 +282,32 @@ fn versions_and_suites_are_those_of_the_settings() {
     assert!(
         misfit.to_string().contains("no handshake would succeed"),
         "{misfit}"
+    );
+}
+
+#[test]
+fn a_client_without_a_suite_for_the_key_fails_for_want_of_a_suite() {
+    let world = World::new();
+    let tls = server(world.stores(), ClientAuth::None);
+    let list = |name: &str, item: &str| Some(Setting::new(name, vec![item.to_owned()]));
+    let settings = ClientTlsSettings {
+        stores: StoreSettings {
+            keystore_location: None,
+            ..world.stores()
+        },
+        names: TlsNames {
+            protocols: list("ssl.enabled.protocols", "TLSv1.2"),
+            cipher_suites: list("ssl.cipher.suites", "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"),
+        },
+        checks_host: true,
+    };
+    let client = ClientTls::open(&settings).unwrap().tls;
+    // Not AccessDenied, as if the client were let in with another name.
+    assert_eq!(
+        handshake(tls.config(), client.config(), "localhost").err(),
+        Some(rustls::Error::PeerIncompatible(
+            PeerIncompatible::NoCipherSuitesInCommon
+        ))
     );
 }
 

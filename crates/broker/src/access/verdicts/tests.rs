@@ -226,3 +226,36 @@ fn a_question_about_very_many_names_rests_once_and_then_is_known() {
     assert!(!may && rests >= count / PIECE - 1, "{rests}");
     assert_eq!(ask(), (0, false));
 }
+
+/// It also prints what a question costs: `FOREBAY_TIMES=1000000 cargo test --release -p
+/// forebay-broker thousands_of_questions -- --nocapture`, on a quiet machine.
+#[test]
+fn thousands_of_questions_about_one_name_have_one_answer_whether_it_is_kept_or_not() {
+    let times = std::env::var("FOREBAY_TIMES").ok();
+    let times: u32 = times.and_then(|times| times.parse().ok()).unwrap_or(1000);
+    let (image, verdicts) = (image_of(10_000), Arc::default());
+    let access = access(&image, &verdicts);
+    let each = |what: &str, name: &str| {
+        let since = Instant::now();
+        for _ in 0..times {
+            let may = access.may(
+                Operation::Read,
+                ResourceType::Topic,
+                std::hint::black_box(name),
+            );
+            assert!(may);
+        }
+        let ns = since.elapsed().as_nanos() / u128::from(times);
+        println!("10,000 ACLs, {what}: {ns} ns");
+    };
+    each("a verdict that is kept", "topic-77");
+    // No more names fit.
+    for number in 0..300 {
+        assert!(access.may(
+            Operation::Read,
+            ResourceType::Topic,
+            &format!("topic-{number}")
+        ));
+    }
+    each("a verdict that is not", "topic-9999");
+}

@@ -3,11 +3,13 @@
 //!
 //! The messages are those of Kafka's broker, which checks before the controller does. Kafka accepts
 //! unknown keys (they may belong to a plugin), and so does this broker. Unlike Kafka, it refuses
-//! settings of a listener's logins and TLS, which are read at a start only: an operator who removes
-//! a user, or changes a password or a key, must not believe that it is done.
+//! settings of a listener's logins and TLS that are read at a start only: an operator who removes
+//! a user, or changes a password, must not believe that it is done. Key and trust stores of a
+//! listener do change; whether it could serve with them is not judged here (`listener_stores`).
 
 use super::Change;
 use crate::controller::{Refusal, Rules};
+use crate::listener_stores::{STORE_SETTINGS, store_setting_of};
 use crate::options::{AllowedValues, Changes, ConfigKey, ConfigKind};
 use crate::topic_config::{
     BrokerSettings, DEFINITIONS, Definition, Source, is_of_security, of_listener, parse_kind,
@@ -33,7 +35,8 @@ impl Rules<'_> {
         };
         let is_fixed = |name: &str| {
             let row = broker.key(name);
-            row.is_some_and(|key| !key.is_dynamic()) || is_of_security(name)
+            row.is_some_and(|key| !key.is_dynamic())
+                || (is_of_security(name) && store_setting_of(name).is_none())
         };
         let fixed = changes.iter();
         let fixed = fixed.filter(|change| change.value.is_some() && is_fixed(&change.name));
@@ -47,6 +50,17 @@ impl Rules<'_> {
             let set = changes.iter();
             set.filter_map(|change| Some((change.name.as_str(), change.value.as_deref()?)))
         };
+        let of_all = set().map(|(name, _)| name);
+        let of_all: Vec<_> = of_all
+            .filter(|name| STORE_SETTINGS.contains(name))
+            .collect();
+        if !of_all.is_empty() {
+            return Err(refuse(format!(
+                "These security configs can be dynamically updated only per-listener using the \
+                 listener prefix: [{}]",
+                of_all.join(", ")
+            )));
+        }
         for (name, value) in set() {
             // Kafka does not check the value of a key that is not a setting of a single listener.
             if let Some(key) = broker.row(name).filter(|key| key.is_dynamic()) {

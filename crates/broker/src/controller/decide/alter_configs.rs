@@ -4,9 +4,11 @@
 use wire::messages::alter_configs_request::AlterConfigsResource;
 use wire::messages::alter_configs_response::AlterConfigsResourceResponse;
 use wire::messages::{AlterConfigsRequest, AlterConfigsResponse};
+use wire::records::metadata::MetadataRecord;
 
 use crate::access::Access;
 use crate::controller::configs::ResourceCounts;
+use crate::controller::stores::{ChangedStores, CheckedStores, changed_by};
 use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
 use crate::image::ResourceType;
 use crate::rests::{DECISION, Rests, each};
@@ -16,6 +18,7 @@ pub(crate) async fn handle(
     rules: Rules<'_>,
     access: &Access,
     request: &AlterConfigsRequest,
+    stores: &CheckedStores,
 ) -> ControllerDecision<AlterConfigsResponse> {
     let settings = request.resources.iter();
     if let Err(refusal) = check_parts(settings.map(|resource| resource.configs.len())) {
@@ -32,12 +35,9 @@ pub(crate) async fn handle(
     for resource in &request.resources {
         let name = resource.resource_name.as_str();
         let outcome = named.check(resource.resource_type, name).and_then(|()| {
-            let configs = resource.configs.iter();
-            let settings: Vec<_> = configs
-                .map(|config| (config.name.as_str(), config.value.as_deref()))
-                .collect();
-            let kind = ResourceType(resource.resource_type);
-            rules.alter_all(access, (kind, name), &settings)
+            let records = records_of(rules, access, resource)?;
+            stores.judge(rules, &records)?;
+            Ok(records)
         });
         responses.push(told(resource, outcome.map(|more| records.extend(more))));
         rests
@@ -51,6 +51,44 @@ pub(crate) async fn handle(
         records,
         response: AlterConfigsResponse::default().with_responses(responses),
     }
+}
+
+/// Returns the stores of listeners that a request would change if it were decided on now: those of
+/// its first resource that is a broker. A request with two of them is refused.
+pub(crate) fn changed_stores(
+    rules: Rules<'_>,
+    access: &Access,
+    request: &AlterConfigsRequest,
+) -> Vec<ChangedStores> {
+    let mut resources = request.resources.iter();
+    let is_broker = |resource: &&AlterConfigsResource| {
+        ResourceType(resource.resource_type) == ResourceType::BROKER
+            && !resource.resource_name.is_empty()
+    };
+    let settings = request.resources.iter();
+    if check_parts(settings.map(|resource| resource.configs.len())).is_err() {
+        return Vec::new();
+    }
+    let records = resources
+        .find(is_broker)
+        .map(|it| records_of(rules, access, it));
+    records.map_or_else(Vec::new, |records| {
+        records.map_or_else(|_| Vec::new(), |records| changed_by(rules, &records))
+    })
+}
+
+/// Returns the records of one resource.
+fn records_of(
+    rules: Rules<'_>,
+    access: &Access,
+    resource: &AlterConfigsResource,
+) -> Result<Vec<MetadataRecord>, Refusal> {
+    let configs = resource.configs.iter();
+    let settings: Vec<_> = configs
+        .map(|config| (config.name.as_str(), config.value.as_deref()))
+        .collect();
+    let kind = ResourceType(resource.resource_type);
+    rules.alter_all(access, (kind, resource.resource_name.as_str()), &settings)
 }
 
 /// Returns the same refusal for every resource; nothing changes.
@@ -102,7 +140,12 @@ mod tests {
             resource.with_resource_name(name)
         });
         let request = AlterConfigsRequest::default().with_resources(resources.collect());
-        let (rests, outcome) = rested(handle(rules, &Access::unlimited(), &request));
+        let (rests, outcome) = rested(handle(
+            rules,
+            &Access::unlimited(),
+            &request,
+            &CheckedStores::default(),
+        ));
         assert!(rests < RESOURCES / PIECE + 2, "{rests} rests");
         assert!(outcome.records.is_empty());
         let told = outcome.response.responses;

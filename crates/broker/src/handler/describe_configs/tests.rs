@@ -9,6 +9,7 @@ use wire::messages::incremental_alter_configs_request::{
 use super::*;
 use crate::access::given::limited_to;
 use crate::controller::decide::{alter_configs, incremental_alter_configs};
+use crate::controller::stores::CheckedStores;
 use crate::controller::tests::{apply, create, options, started};
 use crate::image::Image;
 use crate::rests::tests::rested;
@@ -73,7 +74,13 @@ fn alter(image: &mut Image, operations: &[(&str, i8, Option<&str>)]) -> (i16, St
         options: &options,
     };
     let access = Access::unlimited();
-    let outcome = rested(incremental_alter_configs::handle(rules, &access, &request)).1;
+    let outcome = rested(incremental_alter_configs::handle(
+        rules,
+        &access,
+        &request,
+        &CheckedStores::default(),
+    ))
+    .1;
     apply(image, outcome.records);
     let response = &outcome.response.responses[0];
     let message = response.error_message.as_ref().map(ToString::to_string);
@@ -237,12 +244,23 @@ fn replacing_removes_what_is_not_named() {
         image: &image,
         options: &options,
     };
-    let outcome = rested(alter_configs::handle(rules, &Access::unlimited(), &request)).1;
+    let outcome = rested(alter_configs::handle(
+        rules,
+        &Access::unlimited(),
+        &request,
+        &CheckedStores::default(),
+    ))
+    .1;
     let twice = AlterConfigsRequest::default().with_resources(vec![resource.clone(), resource]);
-    let refused = rested(alter_configs::handle(rules, &Access::unlimited(), &twice))
-        .1
-        .response
-        .responses;
+    let refused = rested(alter_configs::handle(
+        rules,
+        &Access::unlimited(),
+        &twice,
+        &CheckedStores::default(),
+    ))
+    .1
+    .response
+    .responses;
     assert_eq!(
         refused.iter().map(|r| r.error_code).collect::<Vec<_>>(),
         [42, 42]
@@ -278,7 +296,13 @@ fn codes(access: &Access, image: &Image, (kind, name): (i8, &str), setting: &str
         .with_resource_name(text(name))
         .with_configs(vec![config]);
     let request = IncrementalAlterConfigsRequest::default().with_resources(vec![resource]);
-    let set = rested(incremental_alter_configs::handle(rules, access, &request)).1;
+    let set = rested(incremental_alter_configs::handle(
+        rules,
+        access,
+        &request,
+        &CheckedStores::default(),
+    ))
+    .1;
     let config = replace::AlterableConfig::default()
         .with_name(text(setting))
         .with_value(Some(text("100000")));
@@ -287,7 +311,13 @@ fn codes(access: &Access, image: &Image, (kind, name): (i8, &str), setting: &str
         .with_resource_name(text(name))
         .with_configs(vec![config]);
     let request = AlterConfigsRequest::default().with_resources(vec![resource]);
-    let replaced = rested(alter_configs::handle(rules, access, &request)).1;
+    let replaced = rested(alter_configs::handle(
+        rules,
+        access,
+        &request,
+        &CheckedStores::default(),
+    ))
+    .1;
     let (set_code, replaced_code) = (
         set.response.responses[0].error_code,
         replaced.response.responses[0].error_code,

@@ -3,7 +3,8 @@
 //!
 //! The answer takes a look at all names of a client's ACLs, and producers ask when they begin, all
 //! of them at once after a restart. It is the same until an ACL changes, so it is kept with the
-//! ACLs, for all shards. Invariant: a copy knows nothing, because other ACLs follow a copy.
+//! ACLs, for all shards. Invariants: a copy knows nothing, because other ACLs follow a copy; what
+//! is kept is bounded in answers and in bytes of names, which clients choose.
 
 #![allow(
     clippy::disallowed_types,
@@ -18,15 +19,23 @@ use wire::acl::{Client, Operation, Principal, ResourceType};
 
 /// Most answers that are kept; beyond them all are forgotten.
 const ANSWERS_MAX: usize = 4096;
+/// Most bytes of the names of their clients; beyond them all are forgotten. A longer name is never
+/// kept.
+const BYTES_MAX: usize = 512 << 10;
 
 type Question = (Principal, IpAddr, Operation, ResourceType);
 
 /// Answers of one state of the ACLs.
 #[derive(Default, Debug)]
-pub(super) struct WorthVerdicts(
-    // Bounded: `ANSWERS_MAX`.
-    Mutex<HashMap<Question, bool>>,
-);
+pub(super) struct WorthVerdicts(Mutex<KnownAnswers>);
+
+#[derive(Default, Debug)]
+struct KnownAnswers {
+    // Bounded: `ANSWERS_MAX` and `BYTES_MAX`.
+    answers: HashMap<Question, bool>,
+    /// Bytes of the names in `answers`.
+    bytes: usize,
+}
 
 impl Clone for WorthVerdicts {
     fn clone(&self) -> Self {
@@ -43,26 +52,41 @@ impl WorthVerdicts {
         resource_type: ResourceType,
     ) -> Option<bool> {
         let question = question((client, operation, resource_type));
-        self.answers().get(&question).copied()
+        self.locked().answers.get(&question).copied()
     }
 
     /// Keeps an answer.
     pub(super) fn keep(&self, asked: (&Client<'_>, Operation, ResourceType), answer: bool) {
-        let mut answers = self.answers();
-        if answers.len() >= ANSWERS_MAX {
-            answers.clear();
-        }
-        answers.insert(question(asked), answer);
+        self.locked().keep(question(asked), answer);
     }
 
     // Held for a look: no decision is made under the lock.
-    fn answers(&self) -> MutexGuard<'_, HashMap<Question, bool>> {
+    fn locked(&self) -> MutexGuard<'_, KnownAnswers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     #[cfg(test)]
     pub(super) fn count(&self) -> usize {
-        self.0.lock().unwrap().len()
+        self.locked().answers.len()
+    }
+}
+
+impl KnownAnswers {
+    fn keep(&mut self, question: Question, answer: bool) {
+        let more = question.0.as_str().len();
+        if more > BYTES_MAX {
+            return;
+        }
+        if self.answers.len() >= ANSWERS_MAX || self.bytes.saturating_add(more) > BYTES_MAX {
+            *self = Self::default();
+        }
+        if self.answers.insert(question, answer).is_none() {
+            self.bytes = self.bytes.saturating_add(more);
+        }
+        assert!(
+            self.bytes <= BYTES_MAX && self.answers.len() <= ANSWERS_MAX,
+            "what is kept is bounded"
+        );
     }
 }
 
@@ -71,4 +95,41 @@ fn question(
 ) -> Question {
     let principal = client.principal().clone();
     (principal, client.address(), operation, resource_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(name: &str) -> Question {
+        let address = IpAddr::from([127, 0, 0, 1]);
+        (
+            Principal::user(name),
+            address,
+            Operation::Write,
+            ResourceType::Topic,
+        )
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_answers_and_in_bytes_of_names() {
+        let mut known = KnownAnswers::default();
+        for number in 0..3 * ANSWERS_MAX {
+            known.keep(asked(&number.to_string()), true);
+            assert!(known.answers.len() <= ANSWERS_MAX);
+        }
+        for number in 0..1000 {
+            known.keep(asked(&format!("{number}{}", "n".repeat(10_000))), true);
+            let bytes: usize = known.answers.keys().map(|it| it.0.as_str().len()).sum();
+            assert_eq!(known.bytes, bytes);
+            assert!(bytes <= BYTES_MAX, "{bytes}");
+        }
+        let before = known.answers.len();
+        known.keep(asked(&"n".repeat(BYTES_MAX + 1)), true);
+        assert_eq!(known.answers.len(), before, "longer than all that is kept");
+        known.keep(asked("0"), true);
+        let bytes = known.bytes;
+        known.keep(asked("0"), false);
+        assert_eq!(known.bytes, bytes, "another answer to the same question");
+    }
 }

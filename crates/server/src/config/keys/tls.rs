@@ -1,4 +1,6 @@
 //! Settings of TLS: keys, certificates, versions, and the principal of a client certificate.
+//!
+//! Those of stores change while the broker runs, for one listener (`broker::listener_stores`).
 
 use super::{Key, Scope};
 
@@ -11,41 +13,47 @@ const fn text(name: &'static str, default: &'static str) -> Key {
 }
 
 pub(super) const KEYS: &[Key] = &[
-    text("ssl.keystore.type", "JKS").doc(
+    text("ssl.keystore.type", "JKS").per_broker().doc(
         "Form of the key store: PEM or PKCS12. JKS, Kafka's default, stands for PKCS12 here, \
          which is what keytool writes since Java 9; a store that is JKS is refused, with the \
          command that converts it.",
     ),
-    text("ssl.keystore.location", "").unset().doc(
+    text("ssl.keystore.location", "").per_broker().unset().doc(
         "File with the key of a listener and its certificates. With the type PEM one file has \
          both: the key as PKCS#8 (encrypted or not), PKCS#1 or SEC 1, and the certificates from \
          that of the key on. It is read again when it changes (`ssl.reload.interval.ms`).",
     ),
     Key::secret("ssl.keystore.password")
         .scope(Scope::Listener)
+        .per_broker()
         .doc("Password of the key store. Not with PEM."),
     Key::secret("ssl.key.password")
         .scope(Scope::Listener)
+        .per_broker()
         .doc("Password of an encrypted key in PEM. The keys of PKCS12 have that of the store."),
     Key::secret("ssl.keystore.key")
         .scope(Scope::Listener)
+        .per_broker()
         .doc("The key itself, as PEM, in the place of a file."),
     Key::secret("ssl.keystore.certificate.chain")
         .scope(Scope::Listener)
+        .per_broker()
         .doc("The certificates that belong to `ssl.keystore.key`, as PEM."),
-    text("ssl.truststore.type", "JKS").doc(
+    text("ssl.truststore.type", "JKS").per_broker().doc(
         "Form of the trust store, as `ssl.keystore.type`.",
     ),
-    text("ssl.truststore.location", "").unset().doc(
+    text("ssl.truststore.location", "").per_broker().unset().doc(
         "File with the certificates by which the broker verifies those of clients, where it asks \
          for them. It also trusts each certificate in the file itself, whichever authority issued \
          it. It reads the file again when that changes.",
     ),
     Key::secret("ssl.truststore.password")
         .scope(Scope::Listener)
+        .per_broker()
         .doc("Password of the trust store. Not with PEM."),
     Key::secret("ssl.truststore.certificates")
         .scope(Scope::Listener)
+        .per_broker()
         .doc("The trusted certificates themselves, as PEM, in the place of a file."),
     text("ssl.crl.location", "").unset().ours().doc(
         "File with revocation lists, as PEM or one as DER: client certificates that they name are \

@@ -1,7 +1,7 @@
 //! What is audited, and where to.
 //!
 //! Invariant: no setting about the audit is passed over in silence. Not here: whether the file can
-//! be written, which the start finds out.
+//! be written, and where links lead, which the start finds out.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use broker::audit::{AuditClass, AuditClasses};
 
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
-use super::{milliseconds, size};
+use super::{milliseconds, normal, size};
 use crate::audit::AuditSettings;
 
 const PATH: &str = "audit.path";
@@ -33,7 +33,7 @@ const DEPENDENT: [&str; 7] = [
 /// Returns what is audited; `None` if nothing is.
 pub(super) fn resolve(
     values: &Values,
-    log_dirs: &[PathBuf],
+    owned: &[PathBuf],
     (warnings, problems): (&mut Vec<Warning>, &mut Vec<Problem>),
 ) -> Option<AuditSettings> {
     let path = values.string(PATH);
@@ -67,10 +67,15 @@ pub(super) fn resolve(
     if file.as_ref().is_some_and(|file| !file.is_absolute()) {
         problems.push(values.problem(PATH, "must be an absolute path, `log`, or empty"));
     }
-    let is_within = |dir: &&PathBuf| file.as_ref().is_some_and(|file| file.starts_with(dir));
-    if let Some(dir) = log_dirs.iter().find(is_within) {
+    let written = file.as_deref().map(normal);
+    let is_within = |dir: &&PathBuf| {
+        written
+            .as_ref()
+            .is_some_and(|file| file.starts_with(normal(dir)))
+    };
+    if let Some(dir) = owned.iter().find(is_within) {
         // A file of a partition would be one to write to.
-        let wrong = format!("must not be within {}, a log directory", dir.display());
+        let wrong = format!("must not be within {}, a directory of data", dir.display());
         problems.push(values.problem(PATH, wrong));
     }
     let mode = u32::from_str_radix(&values.string("audit.file.mode"), 8);
@@ -132,8 +137,30 @@ mod tests {
         check_refused(
             "log.dirs=/data/one,/data/two\naudit.path=/data/two/t-0/00000000000000000000.log\n",
             "server.properties:2: audit.path=/data/two/t-0/00000000000000000000.log: must not be \
-             within /data/two, a log directory",
+             within /data/two, a directory of data",
         );
+        for (dirs, path) in [
+            ("log.dirs=/data/one", "/var/../data/one/a"),
+            ("log.dirs=/data/x/../one", "/data/one/./a"),
+            (
+                "storage.tiers=a,b\nstorage.tier.a.paths=/a\nstorage.tier.b.paths=/data/one",
+                "/data/one/a",
+            ),
+        ] {
+            let lines = dirs.lines().count() + 1;
+            let dir = if dirs.contains("..") {
+                "/data/x/../one"
+            } else {
+                "/data/one"
+            };
+            check_refused(
+                &format!("{dirs}\naudit.path={path}\n"),
+                &format!(
+                    "server.properties:{lines}: audit.path={path}: must not be within {dir}, a \
+                     directory of data"
+                ),
+            );
+        }
         check_refused(
             "audit.path=audit.log\n",
             "server.properties:1: audit.path=audit.log: must be an absolute path, `log`, or empty",

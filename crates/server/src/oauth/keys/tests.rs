@@ -13,6 +13,7 @@ fn parse(text: &str) -> Result<KeySet, KeySetProblem> {
 fn a_set_has_the_keys_that_verify_and_leaves_the_others_out() {
     let set = parse(&PROVIDER.set()).unwrap();
     assert_eq!((set.len(), set.left_out()), (4, 1));
+    assert_eq!(set.left_out_names(), "\"secret\"");
     assert!(set.find(Some("r"), Algorithm::Rs256).is_ok());
     assert!(set.find(Some("r"), Algorithm::Ps512).is_ok());
     let told = |id, algorithm| set.find(id, algorithm).map(|_| ()).unwrap_err();
@@ -119,4 +120,27 @@ proptest! {
             prop_assert!((1..=5).contains(&set.len()));
         }
     }
+}
+
+#[test]
+fn the_log_names_the_first_keys_that_are_left_out_and_counts_the_others() {
+    let key = &PROVIDER.set()["{\"keys\":[".len()..];
+    let key = &key[..=key.find('}').unwrap()];
+    let encrypts = |id: &str| format!(r#"{{"kty":"RSA","use":"enc","kid":"{id}"}}"#);
+    let mut all = vec![
+        key.to_owned(),
+        r#"{"kty":"oct"}"#.to_owned(),
+        "7".to_owned(),
+    ];
+    all.push(encrypts(&format!("line\\n{}", "k".repeat(200))));
+    all.extend((0..20).map(|number| encrypts(&format!("e{number}"))));
+    let set = parse(&format!(r#"{{"keys":[{}]}}"#, all.join(","))).unwrap();
+    assert_eq!((set.len(), set.left_out()), (1, 23));
+    let names = set.left_out_names();
+    let expected = format!(
+        "one without kid, one without kid, \"line\\n{}\", \"e0\"",
+        "k".repeat(59)
+    );
+    assert!(names.starts_with(&expected), "{names}");
+    assert!(names.ends_with("\"e4\", and 15 more"), "{names}");
 }

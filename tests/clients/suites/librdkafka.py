@@ -1,0 +1,52 @@
+"""librdkafka's own tests, in the version that the crate `rdkafka` brings: those that its authors run as a smoke test, and those of
+administration and of topics that a client makes, each in a process of its own."""
+
+import json
+import subprocess
+
+from clients.suites import fetch
+from clients.suites.outcome import Outcome
+from clients.suites.process import run
+
+TESTS = ["0000", "0001", "0004", "0012", "0017", "0022", "0030", "0039", "0049", "0087", "0103", "0081", "0109"]
+SECONDS = 400
+VERDICTS = {"PASSED": "pass", "FAILED": "fail", "SKIPPED": "skip"}
+
+
+def program():
+    """Builds the library and its tests in the user's cache."""
+    folder = fetch.crate("rdkafka-sys") / "librdkafka"
+    tests = folder / "tests"
+    if not (tests / "test-runner").exists():
+        log = folder / "build.log"
+        with open(log, "w") as out:
+            for command in (["./configure", "--disable-gssapi", "--disable-curl"], ["make", "-j2", "libs"], ["make", "-C", "tests", "-j2", "test-runner"]):
+                done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, check=False)
+                if done.returncode != 0:
+                    raise RuntimeError(f"{' '.join(command)} in {folder}: see {log}")
+    return tests
+
+
+def properties(broker):
+    return {"auto.create.topics.enable": "true"}
+
+
+def librdkafka(broker, log, short):
+    tests = program()
+    settings = broker.secured.librdkafka() if broker.secured else {"bootstrap.servers": broker.address}
+    conf = log.with_suffix(".conf")
+    conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    outcome = Outcome("librdkafka-secured" if broker.secured else "librdkafka")
+    for number in TESTS:
+        report = log.with_name(f"{log.stem}-{number}.json")
+        report.unlink(missing_ok=True)
+        text = run([tests / "test-runner", "-p1", "-Q"], log.with_name(f"{log.stem}-{number}.log"), SECONDS, cwd=tests, env={
+            "RDKAFKA_TEST_CONF": str(conf), "TESTS": number, "TEST_REPORT": str(report), "TEST_KAFKA_VERSION": "4.0.0",
+            "LD_LIBRARY_PATH": f"{tests.parent / 'src'}:{tests.parent / 'src-cpp'}"})
+        if not report.exists():
+            outcome.failed.append(f"{number} ({text[-300:]})")
+            continue
+        for name, told in json.loads(report.read_text())["tests"].items():
+            if name.startswith(number):
+                outcome.say(name, VERDICTS.get(told["state"], "fail"))
+    return outcome.judge()

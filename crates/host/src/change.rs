@@ -1,9 +1,10 @@
 //! The life of a change: refused or begun, watched, written, and then kept or taken back.
 //!
-//! Invariants: only one transaction is open at a time; nothing is written before the watchdog runs;
-//! a transaction that was not applied whole is taken back whole, even if its journal cannot be
-//! written, and cannot be confirmed; only `confirm` keeps a change; an open transaction of another
-//! boot is closed without a write.
+//! Invariants: only one transaction is open at a time (besides one of another boot that waits for
+//! its confirmation, because its items outlive a boot); nothing is written before the watchdog
+//! runs; a transaction that was not applied whole is taken back whole, even if its journal cannot
+//! be written, and cannot be confirmed; only `confirm` keeps a change; an open transaction of
+//! another boot is closed without a write.
 
 use std::path::Path;
 
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use crate::apply::{AppliedItem, Change, apply};
 use crate::boot;
+use crate::guard::Guard;
 use crate::journal::store::Store;
 use crate::journal::{Event, Log, Record};
 use crate::plan::Refusal;
@@ -33,7 +35,7 @@ pub struct Report {
 }
 
 /// The changes to apply, with their origin.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub struct Order<'a> {
     /// Digest of the plan's text.
     pub plan: String,
@@ -46,6 +48,8 @@ pub struct Order<'a> {
     pub confirm_within_ms: Option<u64>,
     /// Items that are taken over from other owners.
     pub taken: Vec<String>,
+    /// The bounds at which they are taken back before.
+    pub guard: Option<Guard>,
 }
 
 /// Applies changes, or returns why not.
@@ -59,7 +63,7 @@ pub fn begin(
 ) -> anyhow::Result<Result<Report, Refusal>> {
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
-    if let Some(why) = in_the_way(&store, &boot)? {
+    if let Some(why) = in_the_way(&store, &boot, order.changes)? {
         return Ok(Err(Refusal::whole(why)));
     }
     store.forget()?;
@@ -79,6 +83,8 @@ pub fn begin(
         deadline_ms: deadline,
         network: undo::network::name(tree),
         taken: order.taken,
+        within_ms: order.confirm_within_ms,
+        guard: order.guard,
     })?;
     if deadline.is_some()
         && let Err(error) = watch(&id)
@@ -135,7 +141,7 @@ impl Log for RememberedLog<'_> {
 }
 
 /// Returns why no transaction can begin; closes open transactions of earlier boots.
-fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
+fn in_the_way(store: &Store, boot: &str, changes: &[Change]) -> anyhow::Result<Option<String>> {
     for transaction in store.transactions()? {
         match transaction.standing(boot) {
             TransactionStanding::Damaged => {
@@ -145,6 +151,9 @@ fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
                 );
                 return Ok(Some(why));
             }
+            // What waits since another boot does not keep the others from being applied again.
+            TransactionStanding::Open
+                if transaction.boot != boot && !has_one_of(&transaction, changes) => {}
             TransactionStanding::Open => {
                 let why = format!(
                     "transaction {} is open: confirm it or undo it first",
@@ -157,6 +166,41 @@ fn in_the_way(store: &Store, boot: &str) -> anyhow::Result<Option<String>> {
         }
     }
     Ok(None)
+}
+
+fn has_one_of(transaction: &Transaction, changes: &[Change]) -> bool {
+    let mut entries = transaction.entries.iter();
+    entries.any(|entry| changes.iter().any(|change| change.item == entry.item))
+}
+
+/// Takes up open transactions that have outlived a reboot: their watchdogs wait once more, as long
+/// as at first.
+pub fn resume(
+    tree: &dyn Tree,
+    state: &Path,
+    watch: impl Fn(&str) -> anyhow::Result<()>,
+) -> anyhow::Result<Vec<String>> {
+    let boot = boot::id(tree);
+    let store = Store::lock(state, &boot)?;
+    let mut resumed = Vec::new();
+    for transaction in store.transactions()? {
+        let is_open = transaction.standing(&boot) == TransactionStanding::Open;
+        let Some(within) = transaction.within_ms.filter(|_| is_open) else {
+            continue;
+        };
+        if transaction.deadline(&boot).is_none() {
+            let deadline_ms = boot::now_ms().saturating_add(within);
+            store
+                .append_to(&transaction.id)?
+                .append(Event::Resumed { deadline_ms })?;
+            resumed.push(transaction.id);
+        }
+    }
+    drop(store);
+    for id in &resumed {
+        watch(id)?;
+    }
+    Ok(resumed)
 }
 
 /// Keeps an open transaction, permanently or until the next boot.
@@ -192,7 +236,7 @@ pub fn confirm(
         }
     }
     if transaction
-        .deadline_ms
+        .deadline(&boot)
         .is_some_and(|deadline| boot::now_ms() >= deadline)
     {
         return refused(format!("{id} is past its deadline, and is taken back"));

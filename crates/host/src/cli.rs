@@ -14,8 +14,10 @@ mod show;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 
+use crate::firmware::Firmware;
 use crate::root::Root;
 use show::Format;
 
@@ -32,6 +34,8 @@ enum Exit {
     Inconclusive = 4,
     /// The change made something worse and was taken back.
     Harmful = 5,
+    /// It was done, and comes into effect when the host starts again.
+    Reboot = 6,
     /// The command was refused, and nothing was done.
     Refused = 7,
 }
@@ -61,7 +65,11 @@ pub struct TuneArgs {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Shows processors, cards, disks, dropped packets by place, every knob and its owner.
-    Inspect,
+    Inspect {
+        /// Counts for this long why the kernel drops packets, by reason and place.
+        #[arg(long, value_name = "TIME", value_parser = change::time)]
+        reasons: Option<std::time::Duration>,
+    },
     /// Proposes settings that help this host, from its counters, and writes them as a plan.
     Plan(plan::PlanArgs),
     /// Writes a plan's values, and takes them back unless they are confirmed.
@@ -154,14 +162,21 @@ impl TuneArgs {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         // Absolute, because the watchdog runs in another directory.
         let sysroot = std::path::absolute(self.sysroot)?;
+        let firmware = Firmware::configured(Root::new(&sysroot).is_this_machine());
+        // The watchdog takes back what it can without the controller, and tries again.
+        let is_watchdog = matches!(self.command, Command::Watchdog { .. });
+        let firmware = match firmware {
+            Err(_) if is_watchdog => None,
+            firmware => firmware.context("the controller of this host's firmware")?,
+        };
         let place = CommandPlace {
-            root: Root::new(&sysroot),
+            root: Root::with_firmware(&sysroot, firmware),
             sysroot,
             state: std::path::absolute(self.state)?,
             format: self.format,
         };
         let exit = match self.command {
-            Command::Inspect => inspect::run(&place)?,
+            Command::Inspect { reasons } => inspect::run(&place, reasons)?,
             Command::Plan(plan) => plan.run(&place)?,
             Command::Record { file } => plan::record(&place, &file)?,
             Command::Apply(apply) => apply.run(&place)?,

@@ -30,6 +30,8 @@ pub enum DropPlace {
     SocketBuffer,
     /// The full queue of connections to be accepted.
     ListenQueue,
+    /// The queue of a card in which packets wait to be sent.
+    Qdisc,
 }
 
 /// The counted columns of `/proc/net/softnet_stat`: (index, name).
@@ -65,6 +67,9 @@ const OF_LINKS: &[&str] = &[
     "rx_errors",
 ];
 
+/// What the kernel's account of waiting calls its resources, with the files.
+const PRESSURES: &[&str] = &["cpu", "io", "memory"];
+
 /// The names that drivers give to drops of a full ring.
 const RING_NAMES: &[&str] = &[
     "rx_missed_errors",
@@ -90,6 +95,11 @@ impl Counters {
             counters.protocols(&tree.read(name).unwrap_or_default());
         }
         counters.processors(&tree.read("proc/stat").unwrap_or_default());
+        for resource in PRESSURES {
+            let text = tree.read(&format!("proc/pressure/{resource}"));
+            counters.pressure(resource, &text.unwrap_or_default());
+        }
+        counters.qdiscs(&tree.read("qdisc/all").unwrap_or_default());
         for device in tree
             .names("sys/class/net")
             .iter()
@@ -140,6 +150,33 @@ impl Counters {
                 format!("cpu{cpu}.softirq"),
                 ticks.get(SOFTIRQ).copied().unwrap_or(0),
             );
+        }
+    }
+
+    /// Adds the microseconds in which some tasks, or all of them, waited for a resource.
+    fn pressure(&mut self, resource: &str, text: &str) {
+        for line in text.lines() {
+            let (who, rest) = line.split_once(' ').unwrap_or((line, ""));
+            let total = rest
+                .split_once("total=")
+                .and_then(|(_, total)| total.trim().parse().ok());
+            if let (Some(total), "some" | "full") = (total, who) {
+                self.add(format!("pressure.{resource}.{who}_us"), total);
+            }
+        }
+    }
+
+    /// Adds what the queues of cards dropped, a line for each card.
+    fn qdiscs(&mut self, text: &str) {
+        for line in text.lines() {
+            let mut words = line.split_ascii_whitespace();
+            let (Some(device), Some(_kind)) = (words.next(), words.next()) else {
+                continue;
+            };
+            let drops = words.find_map(|word| word.strip_prefix("drops=")?.parse().ok());
+            if let Some(drops) = drops.filter(|_| device != "lo") {
+                self.add(format!("net.{device}.qdisc_drops"), drops);
+            }
         }
     }
 
@@ -222,8 +259,18 @@ impl Counters {
             let ring = self.ring_drops(&device);
             add(DropPlace::NicRing, ring);
             add(DropPlace::NicOther, of(&format!("net.{device}.rx_dropped")));
+            add(DropPlace::Qdisc, of(&format!("net.{device}.qdisc_drops")));
         }
         drops
+    }
+
+    /// Returns the packets that the cards received.
+    pub fn packets(&self) -> u64 {
+        let of_cards = self
+            .0
+            .iter()
+            .filter(|(name, _)| name.starts_with("net.") && name.ends_with(".rx_packets"));
+        of_cards.fold(0, |all, (_, count)| all.saturating_add(*count))
     }
 
     /// Returns the packets dropped because the ring of a card was full.
@@ -282,6 +329,14 @@ mod tests {
                 "rx_missed_errors: 11\nother: 9\nrx_out_of_range_discards: 5\nq0_drops: 0\n",
             ),
             ("sys/class/net/lo/statistics/rx_packets", "5"),
+            (
+                "qdisc/all",
+                "lo noqueue drops=9 overlimits=0\neth0 pfifo_fast drops=8 overlimits=2\n",
+            ),
+            (
+                "proc/pressure/memory",
+                "some avg10=0.00 avg60=0.00 avg300=1.50 total=700\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=400\n",
+            ),
         ])
     }
 
@@ -295,6 +350,7 @@ mod tests {
             (DropPlace::FlowLimit, 3),
             (DropPlace::SocketBuffer, 386),
             (DropPlace::ListenQueue, 7),
+            (DropPlace::Qdisc, 8),
         ];
         assert_eq!(drops, BTreeMap::from(expect));
         // What is not known stays visible, and is in no sum.
@@ -303,6 +359,19 @@ mod tests {
             unknown,
             BTreeMap::from([("net.eth0.rx_out_of_range_discards".to_owned(), 5)])
         );
+    }
+
+    #[test]
+    fn waiting_is_counted_in_microseconds() {
+        let counters = Counters::read(&host());
+        assert_eq!(counters.of("pressure.memory.some_us"), Some(700));
+        assert_eq!(counters.of("pressure.memory.full_us"), Some(400));
+        assert_eq!(
+            counters.of("pressure.cpu.some_us"),
+            None,
+            "the kernel does not account for it"
+        );
+        assert_eq!(counters.packets(), 1_000);
     }
 
     #[test]

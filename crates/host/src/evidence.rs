@@ -29,6 +29,17 @@ pub fn of(facts: &Facts, counters: &Counters) -> BTreeMap<String, f64> {
         evidence.insert("cpu.softirq_share_max".to_owned(), most);
     }
     evidence.insert("cpus".to_owned(), facts.topology.online.len() as f64);
+    if let Some(uptime_us) = facts.topology.uptime_us.filter(|uptime| *uptime > 0) {
+        for (name, waited) in &counters.0 {
+            if let Some(pressure) = name
+                .strip_suffix("_us")
+                .filter(|name| name.starts_with("pressure."))
+            {
+                let share = *waited as f64 / uptime_us as f64;
+                evidence.insert(format!("{pressure}_share"), share);
+            }
+        }
+    }
     for nic in &facts.nics {
         let name = &nic.name;
         evidence.insert(

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use rustix::io::Errno;
 
+use crate::form::{Spread, fields, spread};
 use crate::root::{Tree, natural};
 
 /// How a file treats a written value.
@@ -29,6 +30,10 @@ pub(crate) enum Habit {
     Mask,
     /// Refuses 0, and sets the other file of the pair to 0.
     Excludes(&'static str),
+    /// Takes `equal=N`, shows a table, and refuses more queues than this card's channels.
+    Spreads(&'static str),
+    /// Takes fields, all of them kept except these, which no driver changes.
+    Fixes(&'static str),
     /// Takes fields, and gives the interrupts of this device other numbers and these CPUs.
     Renumbers(&'static str, &'static str),
 }
@@ -134,6 +139,44 @@ impl Fake {
         self.set("proc/interrupts", &lines.join("\n"));
     }
 
+    /// Returns the number of a card's queues.
+    fn channels(&self, device: &str) -> u32 {
+        let shown = self
+            .files
+            .borrow()
+            .get(&format!("ethtool/{device}/channels"))
+            .cloned();
+        let found = fields(&shown.unwrap_or_default()).unwrap_or_default();
+        let count = found.iter().find(|(name, _)| name == "combined");
+        count
+            .and_then(|(_, count)| u32::try_from(*count).ok())
+            .unwrap_or(u32::MAX)
+    }
+
+    /// Returns the table of a spread; none over more queues than the card has.
+    fn spread_over(&self, device: &str, old: &str, text: &str) -> io::Result<String> {
+        let entries = u32::try_from(old.split_whitespace().count()).unwrap_or(0);
+        let (last, shown) = match spread(text) {
+            Some(Spread::Equal(count)) => (count.checked_sub(1), table(entries, count)),
+            Some(Spread::Table(queues)) => (queues.iter().max().copied(), text.to_owned()),
+            None => (None, String::new()),
+        };
+        if last.is_none_or(|last| last >= self.channels(device)) {
+            return Err(Errno::INVAL.into());
+        }
+        Ok(shown)
+    }
+
+    /// Gives a card the kernel's own spread over its queues.
+    fn spread_again(&self, device: &str) {
+        let name = format!("ethtool/{device}/rss");
+        let shown = self.files.borrow().get(&name).cloned();
+        if let Some(shown) = shown {
+            let entries = u32::try_from(shown.split_whitespace().count()).unwrap_or(0);
+            self.set(&name, &table(entries, self.channels(device)));
+        }
+    }
+
     fn take(&self, name: &str, text: &str) -> io::Result<Option<String>> {
         let old = self.files.borrow().get(name).cloned();
         let old = old.ok_or(io::ErrorKind::NotFound)?;
@@ -175,9 +218,19 @@ impl Fake {
                     .map_err(|_| io::Error::from(Errno::INVAL))?;
                 format!("{:08x},{:08x}", bits >> 32, bits & 0xffff_ffff)
             }
+            Some(Habit::Fixes(name)) => {
+                let others = text
+                    .split_whitespace()
+                    .filter(|pair| !pair.starts_with(name));
+                with_fields(&old, &others.collect::<Vec<_>>().join(" "))
+            }
+            Some(Habit::Spreads(device)) => self.spread_over(device, &old, text)?,
             Some(Habit::Renumbers(device, cpus)) => {
                 self.renumber(device, cpus);
-                with_fields(&old, text)
+                let shown = with_fields(&old, text);
+                self.set(name, &shown);
+                self.spread_again(device);
+                shown
             }
             Some(Habit::Excludes(other)) => {
                 if number()? == 0 {
@@ -188,6 +241,14 @@ impl Fake {
             }
         }))
     }
+}
+
+/// Returns the kernel's own table.
+fn table(entries: u32, queues: u32) -> String {
+    let texts: Vec<String> = (0..entries)
+        .map(|entry| (entry % queues.max(1)).to_string())
+        .collect();
+    texts.join(" ")
 }
 
 /// Returns fields as they are shown, with those of `wanted` replaced.

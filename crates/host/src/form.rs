@@ -27,6 +27,49 @@ pub enum Form {
     List,
     /// Numbers with names, `rx=256 tx=256`; the names listed here may be set.
     Fields(&'static [&'static str], i64),
+    /// A table of queues, `0 1 2 0 1 2`, or `equal=3`: over that many of the first queues. The
+    /// queues have numbers below this one.
+    Spread(u32),
+}
+
+/// A table of queues.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// Over this many of the first queues, equally.
+    Equal(u32),
+    /// The queue of each entry.
+    Table(Vec<u32>),
+}
+
+/// Parses a table of queues; one that is equal is returned as such.
+pub fn spread(text: &str) -> Option<Spread> {
+    if let Some(count) = text.trim().strip_prefix("equal=") {
+        return Some(Spread::Equal(count.parse().ok()?));
+    }
+    let entries = text
+        .split_ascii_whitespace()
+        .map(|entry| entry.parse().ok());
+    let table: Vec<u32> = entries.collect::<Option<_>>()?;
+    let count = table.iter().max()?.checked_add(1)?;
+    let is_equal = (0..count)
+        .cycle()
+        .zip(&table)
+        .all(|(queue, entry)| queue == *entry);
+    Some(if is_equal {
+        Spread::Equal(count)
+    } else {
+        Spread::Table(table)
+    })
+}
+
+fn of_spread(spread: &Spread) -> String {
+    match spread {
+        Spread::Equal(count) => format!("equal={count}"),
+        Spread::Table(table) => {
+            let texts: Vec<String> = table.iter().map(u32::to_string).collect();
+            texts.join(" ")
+        }
+    }
 }
 
 impl Form {
@@ -48,6 +91,7 @@ impl Form {
                 fields.sort_unstable();
                 Some(of_fields(&fields))
             }
+            Form::Spread(_) => Some(of_spread(&spread(text)?)),
         }
     }
 
@@ -95,6 +139,17 @@ impl Form {
                     }
                     between(0, *most, value)?;
                 }
+            }
+            Form::Spread(most) => {
+                let last = match spread(&canonical) {
+                    Some(Spread::Equal(count)) => i64::from(count) - 1,
+                    Some(Spread::Table(table)) => {
+                        table.iter().max().map_or(-1, |last| i64::from(*last))
+                    }
+                    None => -1,
+                };
+                between(0, i64::from(*most) - 1, last)
+                    .map_err(|_| format!("{canonical:?} is no spread over 1..{most} queues"))?;
             }
             _ => {}
         }
@@ -165,6 +220,7 @@ impl Form {
             Form::Choice(_) | Form::Word => "word",
             Form::Mask | Form::List => "list of CPUs",
             Form::Fields(..) => "row of NAME=NUMBER",
+            Form::Spread(_) => "equal=NUMBER or row of queues",
         }
     }
 }
@@ -235,6 +291,10 @@ mod tests {
         check(&Form::Mask, "3", "0-1");
         check(&Form::List, "0-1\n", "0-1");
         check(&Form::Fields(&["rx", "tx"], 9), "tx=4 rx=8", "rx=8 tx=4");
+        check(&Form::Spread(64), "0 1 2 0 1 2 0 1\n", "equal=3");
+        check(&Form::Spread(64), "0 0 0", "equal=1");
+        check(&Form::Spread(64), "0 2 1", "0 2 1");
+        check(&Form::Spread(64), "equal=4", "equal=4");
     }
 
     #[test]
@@ -252,6 +312,10 @@ mod tests {
             (Form::List, "7-1"),
             (Form::Fields(&["rx"], 8192), "rx=9999"),
             (Form::Fields(&["rx"], 8192), "other=1"),
+            (Form::Spread(8), "equal=0"),
+            (Form::Spread(8), "equal=9"),
+            (Form::Spread(8), "0 9"),
+            (Form::Spread(8), ""),
         ];
         for (form, text) in refused {
             assert!(form.wanted(text).is_err(), "{form:?} {text}");

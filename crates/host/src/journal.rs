@@ -13,6 +13,8 @@ use std::fmt::Write as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Guard;
+
 /// The event of a record.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -32,6 +34,22 @@ pub enum Event {
         /// Items that were taken over from other owners.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         taken: Vec<String>,
+        /// The time until it is taken back unless confirmed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_ms: Option<u64>,
+        /// The bounds at which it is taken back before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guard: Option<Guard>,
+    },
+    /// After a reboot that it outlives, its watchdog waits again.
+    Resumed {
+        /// When it is taken back, by the clock of this boot.
+        deadline_ms: u64,
+    },
+    /// The guard is violated: it is about to be taken back.
+    Alarm {
+        /// The reason.
+        why: String,
     },
     /// A knob is about to be written; on disk before the write.
     Intent {
@@ -176,6 +194,8 @@ mod tests {
                 deadline_ms: Some(7),
                 network: None,
                 taken: Vec::new(),
+                within_ms: None,
+                guard: None,
             },
             Event::Intent {
                 item: "sysctl.vm.swappiness".to_owned(),

@@ -7,8 +7,10 @@
 
 mod block;
 mod cpu;
+mod firmware;
 mod memory;
 mod net;
+mod process;
 mod sysctl;
 
 use serde::{Deserialize, Serialize};
@@ -113,6 +115,9 @@ pub fn find(tree: &dyn Tree, id: &str) -> Option<Knob> {
         "mm" => memory::find(rest),
         "cpu" => cpu::find(rest),
         "net" => net::find(tree, rest),
+        "process" => process::find(rest),
+        "server" => process::find_running(rest),
+        "firmware" => firmware::find(rest),
         _ => None,
     }
 }
@@ -124,6 +129,8 @@ pub fn all(tree: &dyn Tree) -> Vec<Knob> {
     knobs.extend(block::all(tree));
     knobs.extend(memory::all());
     knobs.extend(cpu::all(tree));
+    knobs.extend(process::all());
+    knobs.extend(firmware::all(tree));
     knobs.retain(|knob| tree.read(&knob.name).is_ok());
     knobs
 }
@@ -134,14 +141,28 @@ pub fn turn(id: &str) -> u8 {
     match (id.split('.').next().unwrap_or_default(), last) {
         ("net", "channels") => 0,
         ("net", "rings") => 1,
-        ("net", "coalescing") => 2,
-        ("net", "irq" | "cpus") => 4,
-        ("net", "rps_cpus" | "rps_flow_cnt" | "xps_cpus") => 5,
-        ("net", _) => 3,
-        ("sysctl", _) => 6,
-        ("block", _) => 7,
-        _ => 8,
+        ("net", "rss") => 2,
+        ("net", "coalescing") => 3,
+        ("net", "features") => 4,
+        ("net", "irq" | "cpus") => 6,
+        ("net", "rps_cpus" | "rps_flow_cnt" | "xps_cpus") => 7,
+        ("net", _) => 5,
+        ("sysctl", _) => 8,
+        ("block", _) => 9,
+        ("process", _) => 11,
+        _ => 10,
     }
+}
+
+/// Returns whether a written value is still there after a restart of the host: the firmware keeps
+/// it, or the disk.
+pub fn outlives_boot(id: &str) -> bool {
+    is_of_firmware(id) || id.starts_with("process.")
+}
+
+/// Returns whether an item is a setting of the firmware.
+pub fn is_of_firmware(id: &str) -> bool {
+    id.starts_with("firmware.")
 }
 
 /// Returns whether a text may be part of a name: of a device, a queue, a policy.

@@ -18,16 +18,19 @@ pub mod change;
 pub mod cli;
 pub mod counter;
 pub mod cpus;
+pub mod drop_reason;
 pub mod evidence;
 pub mod experiment;
 pub mod export;
 pub mod facts;
 #[cfg(test)]
 mod fake;
+pub mod firmware;
 #[cfg(test)]
 mod fixtures;
 pub mod fleet;
 pub mod form;
+pub mod guard;
 mod hex;
 pub mod journal;
 pub mod knob;

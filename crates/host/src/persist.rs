@@ -60,14 +60,16 @@ pub enum BootOutcome {
     },
 }
 
-/// Returns the values that the confirmed transactions define, the newest for each item, in the
-/// order of writing.
+/// Returns the values that the confirmed transactions define and a boot takes away, the newest for
+/// each item, in the order of writing.
 pub fn kept(boot: &str, transactions: &[Transaction]) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
     for transaction in transactions.iter().rev().filter(|one| is_kept(one, boot)) {
         for entry in &transaction.entries {
             let is_said = changes.iter().any(|change| change.item == entry.item);
-            if matches!(entry.state, ItemState::Done(_)) && !is_said {
+            // What outlives a boot is there, or another program has set it since.
+            let is_gone = !knob::outlives_boot(&entry.item);
+            if matches!(entry.state, ItemState::Done(_)) && !is_said && is_gone {
                 changes.push(Change {
                     item: entry.item.clone(),
                     want: entry.want.clone(),
@@ -125,6 +127,7 @@ pub fn at_start(
         changes: &changes,
         confirm_within_ms: Some(WITHIN_MS),
         taken: old.iter().flat_map(|one| one.taken.clone()).collect(),
+        ..Order::default()
     };
     let report = match change::begin(tree, state, order, watch)? {
         Ok(report) => report,
@@ -137,7 +140,12 @@ pub fn at_start(
         let kept = change::confirm(tree, state, &report.transaction, false)?;
         kept.map_err(|refusal| anyhow::anyhow!(refusal.why))?;
         let store = Store::lock(state, &boot)?;
-        for one in old {
+        // One with an item that outlives boots stays, for its undo.
+        let is_over = |one: &&&Transaction| {
+            let mut entries = one.entries.iter();
+            !entries.any(|entry| knob::outlives_boot(&entry.item))
+        };
+        for one in old.iter().filter(is_over) {
             let why = format!("applied anew as {}", report.transaction);
             store.append_to(&one.id)?.append(Event::Closed { why })?;
         }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::apply::Change;
 use crate::facts::Facts;
+use crate::guard::Guard;
 use crate::knob::{self, Class};
 use crate::root::Tree;
 
@@ -28,6 +29,9 @@ pub struct Plan {
     /// The wanted settings.
     #[serde(default, rename = "item")]
     pub items: Vec<Item>,
+    /// The bounds at which it is taken back before its confirmation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
 }
 
 /// One wanted setting.
@@ -110,6 +114,7 @@ impl Plan {
             version,
             host,
             items,
+            guard: None,
         }
     }
 
@@ -121,6 +126,9 @@ impl Plan {
             "version {} is unknown to this forebay, which reads {VERSION}",
             plan.version
         );
+        if let Some(why) = plan.guard.as_ref().and_then(Guard::problem) {
+            anyhow::bail!("guard: {why}");
+        }
         Ok(plan)
     }
 
@@ -163,6 +171,14 @@ impl Plan {
                 Ok(change) => changes.push(change),
                 Err(why) => refusals.push(Refusal::of(&item.id, why)),
             }
+        }
+        let of_firmware = |change: &&Change| knob::is_of_firmware(&change.item);
+        let staged = changes.iter().filter(of_firmware).count();
+        if staged > 0 && staged < changes.len() {
+            // Half of it would be gone by the restart that brings the other half.
+            let why = "settings of the firmware come into effect at a restart, which takes back what else is in \
+                       the plan: they are a plan of their own (--only)";
+            refusals.push(Refusal::whole(why));
         }
         if !refusals.is_empty() {
             return Err(refusals);

@@ -13,6 +13,7 @@ use std::io;
 
 use crate::counter::Counters;
 use crate::facts::{Facts, boot, owners};
+use crate::firmware;
 use crate::knob;
 use crate::root::Tree;
 
@@ -97,6 +98,15 @@ fn without_comments(name: &str, entry: &Entry) -> Entry {
             let settings: Vec<&str> = text.lines().filter(is_setting).collect();
             Entry::Text(settings.join("\n") + "\n")
         }
+        // Connections hold keys of networks; of programs only the interrupts that they leave alone.
+        Entry::Text(text) if owners::is_of_manager(name) => Entry::Text(owners::settings_of(text)),
+        Entry::Text(text)
+            if name.starts_with("proc/")
+                && name.ends_with("/cmdline")
+                && name != "proc/cmdline" =>
+        {
+            Entry::Text(owners::banned_of(text))
+        }
         Entry::Text(text) if name == "proc/cmdline" => {
             Entry::Text(boot::options(text).join(" ") + "\n")
         }
@@ -150,6 +160,9 @@ pub fn read_all(tree: &dyn Tree) {
     for knob in knob::all(tree) {
         // A value of unknown form is recorded, too.
         drop(knob.read(tree));
+        if let Some(now) = firmware::now_of(&knob.id) {
+            drop(tree.read(&now));
+        }
     }
 }
 

@@ -3,19 +3,25 @@
 //!
 //! Names are relative (`proc/sys/vm/swappiness`). Settings without a file also have names, so that
 //! a recorded tree contains everything: rings and channels of a network card below `ethtool/`, the
-//! CPUs of a card's threads below `napi/`. Invariants: neither a name nor a link leads out of the
-//! root, because a recorded tree may come from a stranger; every read is bounded; a write is one
-//! call to an existing file.
+//! CPUs of a card's threads below `napi/`, those of the broker in `server/cpus`, drops of queues in
+//! `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
+//! controller is named. Invariants: neither a name nor a link leads out of the root, because a
+//! recorded tree may come from a stranger; every read is bounded; a write is one call to an
+//! existing file.
 
 mod nic;
+mod server;
 mod threads;
 
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use platform::bounded;
 use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::firmware::{self, Firmware, Setting};
 
 /// Limit on the size of a file; the kernel's are smaller.
 const FILE_BYTES_MAX: u64 = 8 << 20;
@@ -51,12 +57,24 @@ pub trait Tree {
 #[derive(Clone, Debug)]
 pub struct Root {
     dir: PathBuf,
+    firmware: Option<Arc<Firmware>>,
 }
 
 impl Root {
     /// Creates the tree below a directory.
     pub fn new(dir: impl Into<PathBuf>) -> Root {
-        Root { dir: dir.into() }
+        Root {
+            dir: dir.into(),
+            firmware: None,
+        }
+    }
+
+    /// Creates the tree of a host whose firmware is asked by a controller.
+    pub fn with_firmware(dir: impl Into<PathBuf>, firmware: Option<Firmware>) -> Root {
+        Root {
+            firmware: firmware.map(Arc::new),
+            ..Root::new(dir)
+        }
     }
 
     /// Returns whether it is this machine, not a copy.
@@ -109,6 +127,16 @@ impl Tree for Root {
         {
             return threads::read(thread);
         }
+        match name {
+            nic::QDISC if self.is_this_machine() => return nic::qdiscs(),
+            server::NAME if self.is_this_machine() => return server::read(),
+            _ => {}
+        }
+        if let Some(firmware) = &self.firmware
+            && let Some(setting) = Setting::of(name)
+        {
+            return firmware.read(&setting);
+        }
         let bytes = bounded::stream(self.open(name, OFlags::RDONLY)?, FILE_BYTES_MAX)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -124,6 +152,14 @@ impl Tree for Root {
         {
             return threads::write(thread, text);
         }
+        if self.is_this_machine() && name == server::NAME {
+            return server::write(text);
+        }
+        if let Some(firmware) = &self.firmware
+            && let Some(setting) = Setting::of(name)
+        {
+            return firmware.write(&setting, text);
+        }
         let mut file = self.open(name, OFlags::WRONLY)?;
         // The kernel takes a value whole: one call, as from `echo`.
         let line = format!("{text}\n");
@@ -132,10 +168,13 @@ impl Tree for Root {
             let what = format!("{written} of {} bytes were taken", line.len());
             return Err(io::Error::new(io::ErrorKind::WriteZero, what));
         }
-        if !self.is_this_machine() {
-            // A copy is a regular file, which a shorter text must truncate; truncating it before
-            // the write would leave it empty for a moment.
+        if !self.is_this_machine() || name.starts_with("etc/") {
+            // A regular file, which a shorter text must truncate; truncating it before the write
+            // would leave it empty for a moment.
             file.set_len(line.len() as u64)?;
+        }
+        if name.starts_with("etc/") {
+            file.sync_all()?;
         }
         Ok(())
     }
@@ -145,6 +184,11 @@ impl Tree for Root {
             && let Some(device) = dir.strip_prefix(threads::PREFIX)
         {
             return threads::list(device);
+        }
+        if let Some(firmware) = &self.firmware
+            && dir == firmware::DIR
+        {
+            return firmware.names();
         }
         let open = self.open(dir, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let mut names = Vec::new();

@@ -7,6 +7,7 @@
 
 mod contested;
 mod net;
+mod pressure;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,8 @@ pub enum Profile {
     /// High throughput.
     #[default]
     Throughput,
+    /// Keyed records: low latency, with an index in memory that is read at random.
+    Keyed,
 }
 
 /// The input of the rules.
@@ -137,6 +140,7 @@ pub fn propose(seen: &RuleInput) -> RuleOutput {
     let mut found = RuleOutput::default();
     net::propose(seen, &mut found);
     socket::propose(seen, &mut found);
+    pressure::propose(seen, &mut found);
     contested::propose(seen, &mut found);
     found
 }

@@ -2,12 +2,16 @@
 //! values, and its standing.
 //!
 //! Pure. States: open (applied, neither kept nor taken back), confirmed, closed; an open one of
-//! another boot is expired, because the reboot took back everything that was not persisted. A
-//! transaction with an unreadable journal is damaged: its state is unknown.
+//! another boot is expired, because the reboot took back everything that was not persisted, unless
+//! one of its items outlives a reboot (settings of the firmware, files of the disk): then it is
+//! still open, for these items. A transaction with an unreadable journal is damaged: its state is
+//! unknown.
 
 use serde::Serialize;
 
+use crate::guard::Guard;
 use crate::journal::{Event, Record};
+use crate::knob;
 
 /// A transaction.
 #[derive(Clone, PartialEq, Default, Debug)]
@@ -22,8 +26,16 @@ pub struct Transaction {
     pub boot: String,
     /// When it began, for people.
     pub at_ms: i64,
-    /// When it is taken back, in milliseconds of the boot's clock.
+    /// When it is taken back, in milliseconds of the clock of `deadline_boot`.
     pub deadline_ms: Option<u64>,
+    /// The boot in which it was begun, or taken up again, with its deadline.
+    pub deadline_boot: String,
+    /// The time it had for its confirmation.
+    pub within_ms: Option<u64>,
+    /// The bounds at which it is taken back before its deadline.
+    pub guard: Option<Guard>,
+    /// Why its guard had it taken back.
+    pub alarm: Option<String>,
     /// The network namespace in which it was applied.
     pub network: Option<String>,
     /// Items that were taken over from other owners.
@@ -107,7 +119,12 @@ impl Transaction {
                 deadline_ms,
                 network,
                 taken,
+                within_ms,
+                guard,
             } => {
+                self.within_ms = *within_ms;
+                self.guard.clone_from(guard);
+                self.deadline_boot.clone_from(&record.boot);
                 self.taken.clone_from(taken);
                 self.network.clone_from(network);
                 self.plan.clone_from(plan);
@@ -134,6 +151,11 @@ impl Transaction {
             Event::Again { .. } => {}
             Event::Failed { item, error } => self.set(item, ItemState::Failed(error.clone())),
             Event::Applied => self.whole = true,
+            Event::Resumed { deadline_ms } => {
+                self.deadline_ms = Some(*deadline_ms);
+                self.deadline_boot.clone_from(&record.boot);
+            }
+            Event::Alarm { why } => self.alarm = Some(why.clone()),
             Event::Confirmed { until_reboot } => {
                 self.confirmed = true;
                 self.until_reboot = *until_reboot;
@@ -163,8 +185,25 @@ impl Transaction {
             // Killed before its first record, which precedes the first write.
             () if self.boot.is_empty() => TransactionStanding::Closed,
             () if self.confirmed => TransactionStanding::Confirmed,
-            () if self.boot != boot => TransactionStanding::Expired,
+            () if self.boot != boot && !self.outlives() => TransactionStanding::Expired,
             () => TransactionStanding::Open,
         }
+    }
+
+    /// Returns whether an item that may have been written outlives a reboot.
+    fn outlives(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| entry.state != ItemState::Undone && knob::outlives_boot(&entry.item))
+    }
+
+    /// Returns whether an item may be in effect in this boot: a reboot takes back what is not kept,
+    /// and does not outlive it.
+    pub fn is_in_effect(&self, entry: &Entry, boot: &str) -> bool {
+        self.confirmed || self.boot == boot || !self.outlives() || knob::outlives_boot(&entry.item)
+    }
+
+    /// Returns when it is taken back, by this boot's clock; none if no watchdog waits for that.
+    pub fn deadline(&self, boot: &str) -> Option<u64> {
+        self.deadline_ms.filter(|_| self.deadline_boot == boot)
     }
 }

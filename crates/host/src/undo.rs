@@ -10,8 +10,11 @@
 pub(crate) mod network;
 mod queues;
 
+use std::collections::VecDeque;
+
 use serde::Serialize;
 
+use crate::boot;
 use crate::journal::{Event, Log};
 use crate::knob::{self, Knob};
 use crate::root::Tree;
@@ -80,7 +83,14 @@ pub fn undo(
     let mut left = 0_usize;
     let mut unwritten = None;
     let elsewhere = network::elsewhere(tree, transaction);
-    for entry in transaction.entries.iter().rev() {
+    let boot = boot::id(tree);
+    let mut entries: VecDeque<(&Entry, bool)> = transaction
+        .entries
+        .iter()
+        .rev()
+        .map(|entry| (entry, false))
+        .collect();
+    while let Some((entry, is_second)) = entries.pop_front() {
         if entry.state == ItemState::Undone {
             continue;
         }
@@ -90,8 +100,15 @@ pub fn undo(
         }
         let (found, wrote, mut outcome) = match &elsewhere {
             Some(there) if network::has(&entry.item) => (None, None, there.outcome()),
+            // A reboot has taken it back, and gave it the value of a start.
+            _ if !transaction.is_in_effect(entry, &boot) => (None, None, UndoOutcome::Untouched),
             _ => settle(tree, entry),
         };
+        // The spread over more queues than there are, until there are as many as before.
+        if matches!(outcome, UndoOutcome::Refused { .. }) && !is_second && queues::may_wait(entry) {
+            entries.push_back((entry, true));
+            continue;
+        }
         if outcome == UndoOutcome::Restored
             && only.is_none()
             && let Err(error) = queues::restore_again(tree, transaction, entry, &undone)
@@ -133,7 +150,11 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> SettledItem {
     };
     let found = match knob.read(tree) {
         Ok(found) => found,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+        // A controller that is named no more has the setting still.
+        Err(error)
+            if error.kind() == std::io::ErrorKind::NotFound
+                && !knob::is_of_firmware(&entry.item) =>
+        {
             return gone(error.to_string());
         }
         // The knob exists, so the next undo may be able to read it.

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::boot;
 use crate::facts::topology;
+use crate::firmware;
 use crate::journal::store::{Store, marks, transactions};
 use crate::journal::{Event, Log as _};
 use crate::knob::{self, Knob};
@@ -40,6 +41,8 @@ pub enum Verdict {
     Drifted,
     /// The knob does not exist at the moment.
     Gone,
+    /// It comes into effect when the host starts again.
+    Waiting,
 }
 
 /// An item as found by a check.
@@ -62,6 +65,16 @@ pub struct WatchedItem {
 ///
 /// For each item the latest transaction counts; items of another network namespace are skipped.
 pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<WatchedItem> {
+    look_at(tree, boot, transactions, |_| true)
+}
+
+/// Compares those of the changes that are wanted.
+fn look_at(
+    tree: &dyn Tree,
+    boot: &str,
+    transactions: &[Transaction],
+    wanted: impl Fn(&str) -> bool,
+) -> Vec<WatchedItem> {
     let mut seen: Vec<WatchedItem> = Vec::new();
     for transaction in transactions.iter().rev() {
         let standing = transaction.standing(boot);
@@ -77,7 +90,12 @@ pub fn look(tree: &dyn Tree, boot: &str, transactions: &[Transaction]) -> Vec<Wa
                 continue;
             };
             let is_known = seen.iter().any(|one| one.item == entry.item);
-            if is_known || (elsewhere && network::has(&entry.item)) {
+            let is_elsewhere = elsewhere && network::has(&entry.item);
+            if is_known
+                || is_elsewhere
+                || !wanted(&entry.item)
+                || !transaction.is_in_effect(entry, boot)
+            {
                 continue;
             }
             let knob = knob::find(tree, &entry.item);
@@ -105,7 +123,11 @@ fn verdict(
         return Verdict::Gone;
     };
     if knob.form.is(found, left) || found == left {
-        return Verdict::Same;
+        let now = firmware::now_of(&entry.item).and_then(|name| tree.text(&name));
+        return match now {
+            Some(now) if now != found => Verdict::Waiting,
+            _ => Verdict::Same,
+        };
     }
     let is_old = knob
         .form
@@ -166,7 +188,11 @@ impl Watch {
         let boot = boot::id(tree);
         let mut told = Vec::new();
         let mut last = BTreeMap::new();
-        for seen in look(tree, &boot, &self.transactions) {
+        // No reset of a link takes a setting of the firmware away, and its controller is slow.
+        let looked = look_at(tree, &boot, &self.transactions, |item| {
+            !knob::is_of_firmware(item)
+        });
+        for seen in looked {
             let before = self.last.get(&seen.item).copied();
             last.insert(seen.item.clone(), seen.verdict);
             if seen.verdict == Verdict::Lost {
@@ -182,6 +208,7 @@ impl Watch {
             } else if before.unwrap_or(Verdict::Same) != seen.verdict {
                 let done = match seen.verdict {
                     Verdict::Same => "is back",
+                    Verdict::Waiting => "waits for the next start",
                     Verdict::Gone => "there is no such knob now",
                     Verdict::Lost | Verdict::Drifted => "left: somebody else set it",
                 };

@@ -3,9 +3,10 @@
 //!
 //! It is started, and seen to run, before the first write; it needs only the binary and the
 //! journal. Invariants: it waits on the boot's clock; it decides only by the journal of its
-//! transaction; it holds a lock on a file of the transaction while it lives; it does not end before
-//! the transaction has ended: it retries what cannot be read, locked or written, and kills a
-//! process that holds the lock of the journals long after the deadline (a stopped `apply`).
+//! transaction, or when the bounds of its guard are violated; it holds a lock on a file of the
+//! transaction while it lives; it does not end before the transaction has ended: it retries what
+//! cannot be read, locked or written, and kills a process that holds the lock of the journals long
+//! after the deadline (a stopped `apply`).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::fd::OwnedFd;
@@ -18,13 +19,18 @@ use platform::lock::LOCK_FILE;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use crate::boot;
+use crate::firmware::{self, Firmware};
+use crate::guard::{GuardLooks, Look};
 use crate::journal::store::{Store, transaction};
+use crate::journal::{Event, Log as _};
 use crate::root::{Root, Tree};
 use crate::transaction::{Transaction, TransactionStanding};
 use crate::undo::{UndoOutcome, UndoneItem, undo};
 
 /// Interval at which it checks whether it is still needed.
 const LOOK_MS: u64 = 2_000;
+/// Interval at which it looks at the bounds of a guard.
+const GUARD_MS: u64 = 1_000;
 /// Longest time that it may take to start.
 const START_MS: u64 = 60_000;
 /// Interval of checks for its lock, and of attempts to take the lock of the journals.
@@ -42,12 +48,27 @@ fn lock_path(state: &Path, id: &str) -> PathBuf {
 pub fn start(root: &Path, state: &Path, id: &str) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("finding this program")?;
     let mut command = Command::new(&program);
+    // It runs in another directory.
+    let place = std::env::var_os(firmware::PLACE)
+        .map(std::path::absolute)
+        .transpose()?;
+    if let Some(place) = &place {
+        command.env(firmware::PLACE, place);
+    }
     // A service manager keeps it alive when the session of the applying process ends.
     if has_manager(&Root::new("/")) {
         command = Command::new("systemd-run");
-        command
-            .args(["--quiet", "--collect", &format!("--unit=forebay-tune-{id}")])
-            .arg(&program);
+        command.args(["--quiet", "--collect", &format!("--unit=forebay-tune-{id}")]);
+        if let Some(place) = &place {
+            command.arg(format!("--setenv={}={}", firmware::PLACE, place.display()));
+        }
+        // A manager would show the environment of its units to all users.
+        anyhow::ensure!(
+            std::env::var_os(firmware::LOGIN).is_none(),
+            "with systemd the watchdog reads the login of the firmware from a file: unset {}",
+            firmware::LOGIN
+        );
+        command.arg(&program);
     }
     command
         .args(["tune", "--sysroot"])
@@ -110,35 +131,59 @@ pub fn be(root: &Path, state: &Path, id: &str) -> anyhow::Result<Vec<UndoneItem>
         .create(true)
         .truncate(false)
         .open(lock_path(state, id))?;
+    // Without its controller a setting of the firmware is refused, and tried again.
+    let firmware = Firmware::configured(Root::new(root).is_this_machine());
+    let tree = Root::with_firmware(root, firmware.unwrap_or(None));
+    // Before the lock, for which the first write waits.
+    let guard = transaction(state, id)?.and_then(|found| found.guard);
+    let watched = guard.map(|guard| GuardLooks::new(Look::now(&tree, &guard, boot::now_ms())));
     lock.lock()?;
-    let tree = Root::new(root);
-    let ended = watch(&tree, state, id);
+    let ended = watch(&tree, state, id, watched);
     // Removes the lock file; if that fails, an unlocked file has the same meaning.
     let removed = std::fs::remove_file(lock_path(state, id));
     drop(removed);
     ended
 }
 
-fn watch(tree: &dyn Tree, state: &Path, id: &str) -> anyhow::Result<Vec<UndoneItem>> {
+fn watch(
+    tree: &dyn Tree,
+    state: &Path,
+    id: &str,
+    mut watched: Option<GuardLooks>,
+) -> anyhow::Result<Vec<UndoneItem>> {
     let boot = boot::id(tree);
-    loop {
+    let alarm = loop {
         // Descriptors or memory may be short for a moment, so it retries.
         let wait = match transaction(state, id) {
             Ok(None) => anyhow::bail!("there is no transaction {id}"),
             Ok(Some(found)) => match deadline(&found, &boot) {
                 None => return Ok(Vec::new()),
-                Some(deadline) => deadline.saturating_sub(boot::now_ms()).min(LOOK_MS),
+                Some(deadline) => {
+                    let alarm = found.guard.as_ref().zip(watched.as_mut());
+                    let alarm = alarm.and_then(|(guard, watched)| {
+                        watched.sees(guard, Look::now(tree, guard, boot::now_ms()))
+                    });
+                    if alarm.is_some() {
+                        break alarm;
+                    }
+                    let look_ms = if found.guard.is_some() {
+                        GUARD_MS
+                    } else {
+                        LOOK_MS
+                    };
+                    deadline.saturating_sub(boot::now_ms()).min(look_ms)
+                }
             },
             Err(_) => RETRY_MS,
         };
         if wait == 0 {
-            break;
+            break None;
         }
         boot::wait_ms(wait);
-    }
+    };
     let mut again = RETRY_MS;
     loop {
-        match take_back(tree, state, id, &boot) {
+        match take_back(tree, state, id, &boot, alarm.as_deref()) {
             Ok(Some(undone)) => return Ok(undone),
             // Refused for now, or not recorded in the journal.
             Ok(None) | Err(_) => boot::wait_ms(again),
@@ -153,6 +198,7 @@ fn take_back(
     state: &Path,
     id: &str,
     boot: &str,
+    alarm: Option<&str>,
 ) -> anyhow::Result<Option<Vec<UndoneItem>>> {
     let store = lock(state, boot);
     // It may have been confirmed or taken back a moment ago.
@@ -161,6 +207,11 @@ fn take_back(
         return Ok(Some(Vec::new()));
     };
     let mut log = store.append_to(id)?;
+    if let Some(why) = alarm.filter(|_| open.alarm.is_none()) {
+        let why = why.to_owned();
+        // A full disk does not keep anything from being taken back.
+        drop(log.append(Event::Alarm { why }));
+    }
     let undone = undo(tree, &mut log, &open, None)?;
     let is_refused = |one: &UndoneItem| matches!(one.outcome, UndoOutcome::Refused { .. });
     Ok((!undone.iter().any(is_refused)).then_some(undone))
@@ -199,5 +250,5 @@ fn holder(state: &Path) -> Option<OwnedFd> {
 /// Returns when the watchdog must act; none if it need not.
 fn deadline(transaction: &Transaction, boot: &str) -> Option<u64> {
     let open = transaction.standing(boot) == TransactionStanding::Open;
-    transaction.deadline_ms.filter(|_| open)
+    transaction.deadline(boot).filter(|_| open)
 }

@@ -16,6 +16,7 @@ mod file;
 mod freeing;
 mod lanes;
 mod names;
+pub mod qdisc;
 mod ring;
 mod threads;
 mod turns;

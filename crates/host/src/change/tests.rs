@@ -49,6 +49,7 @@ fn start(fake: &Fake, state: &Path, within: Option<u64>) -> Result<Report, Refus
         changes: &changes,
         confirm_within_ms: within,
         taken: Vec::new(),
+        ..Order::default()
     };
     begin(fake, state, order, |_| Ok(())).unwrap()
 }
@@ -143,6 +144,7 @@ fn what_does_not_work_is_taken_back_without_its_journal() {
         changes: &changes,
         confirm_within_ms: Some(60_000),
         taken: Vec::new(),
+        ..Order::default()
     };
     let lose = |id: &str| {
         std::fs::write(state.join("lost"), id)?;
@@ -165,6 +167,7 @@ fn without_a_watchdog_nothing_is_written() {
         changes: &changes,
         confirm_within_ms: Some(60_000),
         taken: Vec::new(),
+        ..Order::default()
     };
     let failed = begin(&fake, state.path(), order, |_| anyhow::bail!("no watchdog"));
     assert!(failed.is_err());
@@ -191,6 +194,7 @@ fn transactions_are_taken_back_the_newest_first() {
         changes: &changes,
         confirm_within_ms: None,
         taken: Vec::new(),
+        ..Order::default()
     };
     begin(&fake, state.path(), order, |_| Ok(()))
         .unwrap()
@@ -263,6 +267,7 @@ fn an_item_is_taken_back_of_the_newest_change_that_has_it() {
         changes: &changes,
         confirm_within_ms: None,
         taken: Vec::new(),
+        ..Order::default()
     };
     begin(&fake, state.path(), order, |_| Ok(()))
         .unwrap()

@@ -13,8 +13,10 @@ use crate::apply;
 use crate::change::{self, Order};
 use crate::counter::Counters;
 use crate::facts::Facts;
+use crate::firmware;
+use crate::guard::Guard;
 use crate::journal::store::transactions;
-use crate::knob::Class;
+use crate::knob::{self, Class};
 use crate::persist;
 use crate::plan::{OperatorLimits, Plan, Refusal};
 use crate::root::Tree as _;
@@ -78,6 +80,9 @@ impl ApplyArgs {
             only: self.only,
             ..self.limits.allowed()
         };
+        if let Some(why) = plan.guard.as_ref().and_then(Guard::problem_for_apply) {
+            return refused(place, &[Refusal::whole(format!("guard: {why}"))]);
+        }
         let changes = match plan.changes(&place.root, &facts, &evidence, &allowed) {
             Ok(changes) => changes,
             Err(refusals) => return refused(place, &refusals),
@@ -91,6 +96,8 @@ impl ApplyArgs {
             // them.
             confirm_within_ms: Some(within),
             taken: allowed.take_over,
+            guard: plan.guard,
+            ..Order::default()
         };
         let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
         let report = match change::begin(&place.root, &place.state, order, watch)? {
@@ -115,10 +122,13 @@ impl ApplyArgs {
             };
             text + &then
         })?;
-        Ok(if report.whole {
-            Exit::Done
-        } else {
-            Exit::Failed
+        let waits = changes
+            .iter()
+            .any(|change| knob::is_of_firmware(&change.item));
+        Ok(match report.whole {
+            false => Exit::Failed,
+            true if waits => Exit::Reboot,
+            true => Exit::Done,
         })
     }
 }
@@ -137,6 +147,11 @@ pub(super) fn boot(place: &CommandPlace, lived: bool, again: bool) -> anyhow::Re
         persist::again(&place.state)?;
     }
     let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
+    for id in change::resume(&place.root, &place.state, watch)? {
+        say(&format!(
+            "{id} outlived the start, and waits for its confirmation again"
+        ));
+    }
     let outcome = persist::at_start(&place.root, &place.state, &facts, watch)?;
     if let persist::BootOutcome::Refused { refused: refusals } = &outcome {
         return refused(place, refusals);
@@ -238,14 +253,43 @@ pub(super) fn verify(place: &CommandPlace) -> anyhow::Result<Exit> {
                 Verdict::Lost => format!("lost to a reset of the link: {found}"),
                 Verdict::Drifted => format!("drifted: {found}"),
                 Verdict::Gone => "gone".to_owned(),
+                Verdict::Waiting => "comes into effect when the host starts again".to_owned(),
             };
             let WatchedItem { item, left, .. } = one.clone();
             vec![item, left, said, one.transaction.clone()]
         };
         table(&seen.iter().map(row).collect::<Vec<_>>())
     })?;
-    let drifted = seen.iter().any(|one| one.verdict != Verdict::Same);
-    Ok(if drifted { Exit::Drift } else { Exit::Done })
+    let of_firmware = |one: &&WatchedItem| knob::is_of_firmware(&one.item);
+    if seen
+        .iter()
+        .filter(of_firmware)
+        .any(|one| one.verdict == Verdict::Drifted)
+        && let Some(said) = place
+            .root
+            .text(firmware::SAID)
+            .filter(|said| !said.is_empty())
+    {
+        say(&format!(
+            "the controller says of the settings that it applied: {said}"
+        ));
+    }
+    for one in seen
+        .iter()
+        .filter(of_firmware)
+        .filter(|one| one.verdict == Verdict::Gone)
+    {
+        let read = knob::find(&place.root, &one.item).map(|knob| knob.read(&place.root));
+        if let Some(Err(error)) = read {
+            say(&format!("{}: {error}", one.item));
+        }
+    }
+    let has = |is: &dyn Fn(Verdict) -> bool| seen.iter().any(|one| is(one.verdict));
+    Ok(match () {
+        () if has(&|verdict| !matches!(verdict, Verdict::Same | Verdict::Waiting)) => Exit::Drift,
+        () if has(&|verdict| verdict == Verdict::Waiting) => Exit::Reboot,
+        () => Exit::Done,
+    })
 }
 
 /// Watches until the process is ended, which changes no setting.
@@ -330,7 +374,7 @@ pub(super) fn status(place: &CommandPlace) -> anyhow::Result<Exit> {
         let standing = one.standing(&boot);
         let open = standing == TransactionStanding::Open;
         let left = one
-            .deadline_ms
+            .deadline(&boot)
             .map(|deadline| deadline.saturating_sub(boot::now_ms()) / 1_000);
         Line {
             standing,
@@ -338,7 +382,11 @@ pub(super) fn status(place: &CommandPlace) -> anyhow::Result<Exit> {
             at_ms: one.at_ms,
             items: one.entries.len(),
             seconds_left: left.filter(|_| open),
-            ended: one.damaged.clone().or_else(|| one.closed.clone()),
+            ended: one
+                .damaged
+                .clone()
+                .or_else(|| one.alarm.clone())
+                .or_else(|| one.closed.clone()),
             plan: one.plan,
             transaction: one.id,
         }
@@ -387,7 +435,7 @@ fn row_of_undone(one: &UndoneItem) -> Vec<String> {
 }
 
 /// Parses a time such as `30s`, `5m`, `24h` or `500ms`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(super) fn time(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
     let number: u64 = digits
         .parse()

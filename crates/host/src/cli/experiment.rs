@@ -9,6 +9,7 @@ use super::show::{say, table};
 use super::{CommandPlace, Exit, change};
 use crate::apply::Change;
 use crate::counter::Counters;
+use crate::drop_reason::Tracer;
 use crate::evidence;
 use crate::experiment::decide::{Effect, Verdict};
 use crate::experiment::design::{Design, Mode};
@@ -17,7 +18,7 @@ use crate::experiment::modes::{self, Part};
 use crate::experiment::run::{self, Result};
 use crate::facts::Facts;
 use crate::knob;
-use crate::plan::OperatorLimits;
+use crate::plan::{OperatorLimits, Refusal};
 use crate::render::{self, ChangedItem, StoredExperiment};
 
 /// Limit on the size of a result, above that of the most pairs with many counters.
@@ -41,7 +42,7 @@ impl ExperimentArgs {
     pub(super) fn run(self, place: &CommandPlace) -> anyhow::Result<Exit> {
         let text = platform::bounded::file(&self.design, DESIGN_BYTES_MAX);
         let text = text.with_context(|| format!("reading {}", self.design.display()))?;
-        let design = Design::parse(&String::from_utf8(text)?)
+        let mut design = Design::parse(&String::from_utf8(text)?)
             .with_context(|| self.design.display().to_string())?;
         let beside = self
             .design
@@ -49,6 +50,7 @@ impl ExperimentArgs {
             .unwrap_or(&self.design)
             .join(&design.plan);
         let (text, plan) = change::read(&beside)?;
+        design.plan_guard.clone_from(&plan.guard);
         let facts = Facts::read(&place.root);
         if let Some(refusal) = change::not_here(place, &facts) {
             return change::refused(place, &[refusal]);
@@ -63,6 +65,9 @@ impl ExperimentArgs {
             Ok(changes) => changes,
             Err(refusals) => return change::refused(place, &refusals),
         };
+        if let Some(refusal) = needs_restart(&changes) {
+            return change::refused(place, &[refusal]);
+        }
         let parts = modes::parts(design.mode, &changes);
         say(&format!(
             "{} pairs after {} without a change, {} s",
@@ -105,6 +110,17 @@ impl ExperimentArgs {
     }
 }
 
+/// Returns why changes cannot be compared in blocks of one host.
+fn needs_restart(changes: &[Change]) -> Option<Refusal> {
+    let mut changes = changes.iter();
+    let change = changes.find(|change| knob::outlives_boot(&change.item))?;
+    let why = "it needs a restart, which no block of an experiment on one host has: fleet assign";
+    Some(Refusal {
+        item: Some(change.item.clone()),
+        why: why.to_owned(),
+    })
+}
+
 /// The comparison to make, and its host.
 struct ComparisonRequest<'a> {
     place: &'a CommandPlace,
@@ -141,11 +157,20 @@ impl ComparisonRequest<'_> {
             control: &control,
             test: &test,
             open: None,
+            tracer: None,
+        };
+        let tracer = self.design.reasons.then(Tracer::start).transpose();
+        let result = match tracer {
+            Ok(tracer) => {
+                host.tracer = tracer;
+                run::run(self.design, &mut host)
+            }
+            Err(error) => run::failed(&error),
         };
         StoredExperiment {
             host: self.about.clone(),
             changes,
-            result: run::run(self.design, &mut host),
+            result,
             design: self.design.clone(),
         }
     }

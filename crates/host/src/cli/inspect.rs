@@ -1,15 +1,20 @@
 //! `inspect`: shows this host, its drops, and every knob with its value and owner.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
-use super::show::table;
+use super::show::{say, table};
 use super::{CommandPlace, Exit};
+use crate::boot;
 use crate::counter::{Counters, DropPlace};
+use crate::drop_reason::Tracer;
 use crate::facts::Facts;
 use crate::facts::boot::{Boot, IdleState};
+use crate::firmware;
 use crate::knob::{self, Class};
+use crate::root::Tree as _;
 
 #[derive(Serialize)]
 struct Inspection {
@@ -20,7 +25,18 @@ struct Inspection {
     /// What drivers counted under names that sound like lost packets and are not known.
     unknown: BTreeMap<String, u64>,
     counters: Counters,
+    /// Why packets were dropped while it looked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reasons: Option<Vec<ReasonCount>>,
     knobs: Vec<ShownKnob>,
+}
+
+#[derive(Serialize)]
+struct ReasonCount {
+    reason: String,
+    /// The place in the kernel.
+    location: String,
+    count: u64,
 }
 
 #[derive(Serialize)]
@@ -40,7 +56,14 @@ struct ShownKnob {
     owner: Option<String>,
 }
 
-pub(super) fn run(place: &CommandPlace) -> anyhow::Result<Exit> {
+pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Result<Exit> {
+    let reasons = reasons.map(|time| traced(place, time)).transpose()?;
+    // A controller that does not answer is not one without settings.
+    if let Err(error) = place.root.list(firmware::DIR)
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        say(&format!("the settings of the firmware: {error}"));
+    }
     let facts = Facts::read(&place.root);
     let counters = Counters::read(&place.root);
     let shown = |knob: knob::Knob| ShownKnob {
@@ -59,11 +82,50 @@ pub(super) fn run(place: &CommandPlace) -> anyhow::Result<Exit> {
         knobs: knob::all(&place.root).into_iter().map(shown).collect(),
         drops: drops.map(|(place, count)| Drops { place, count }).collect(),
         unknown: counters.unknown(),
+        reasons,
         counters,
         facts,
     };
     place.format.show(&inspected, || text(&inspected))?;
     Ok(Exit::Done)
+}
+
+/// Counts for a time why packets are dropped, the most frequent first.
+fn traced(place: &CommandPlace, time: Duration) -> anyhow::Result<Vec<ReasonCount>> {
+    anyhow::ensure!(
+        place.root.is_this_machine(),
+        "--reasons: the kernel of a copy drops nothing"
+    );
+    let mut tracer = Tracer::start()?;
+    let until = boot::now_ms().saturating_add(u64::try_from(time.as_millis())?);
+    while boot::now_ms() < until {
+        boot::wait_ms(until.saturating_sub(boot::now_ms()));
+    }
+    let found = tracer.take().into_iter();
+    let reason = |((reason, location), count)| ReasonCount {
+        reason,
+        location,
+        count,
+    };
+    let mut found: Vec<ReasonCount> = found.map(reason).collect();
+    found.sort_by_key(|one| std::cmp::Reverse(one.count));
+    Ok(found)
+}
+
+/// Returns the reasons as text; empty unless they were asked for.
+fn reasons(inspected: &Inspection) -> String {
+    let Some(reasons) = &inspected.reasons else {
+        return String::new();
+    };
+    let row = |one: &ReasonCount| {
+        vec![
+            format!("  {}", one.reason),
+            one.location.clone(),
+            one.count.to_string(),
+        ]
+    };
+    "dropped while it looked, why and where\n".to_owned()
+        + &table(&reasons.iter().map(row).collect::<Vec<_>>())
 }
 
 fn text(inspected: &Inspection) -> String {
@@ -100,6 +162,7 @@ fn text(inspected: &Inspection) -> String {
         "dropped since the start\n".to_owned()
             + &table(&inspected.drops.iter().map(dropped).collect::<Vec<_>>()),
         unknown(&inspected.unknown),
+        reasons(inspected),
         "knobs\n".to_owned() + &table(&inspected.knobs.iter().map(knob).collect::<Vec<_>>()),
     ]
     .into_iter()
@@ -137,12 +200,12 @@ fn host(inspected: &Inspection) -> Vec<Vec<String>> {
     if topology.virtual_machine {
         host.push(pair("virtual", "a hypervisor is underneath".to_owned()));
     }
-    host.extend(boot(&inspected.facts.boot));
+    host.extend(decided(&inspected.facts.boot));
     host
 }
 
 /// Returns what no knob changes while the host runs.
-fn boot(boot: &Boot) -> Vec<Vec<String>> {
+fn decided(boot: &Boot) -> Vec<Vec<String>> {
     let pair = |name: &str, value: String| vec![name.to_owned(), value];
     let nodes = match boot.nodes_per_package {
         0 | 1 => "one for each package".to_owned(),

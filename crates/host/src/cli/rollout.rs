@@ -1,7 +1,9 @@
 //! `rollout`: applies a plan to many hosts. It runs on a controller, whose own settings it does not
 //! change.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Subcommand;
@@ -12,12 +14,13 @@ use super::show::{say, table};
 use super::{CommandPlace, Exit};
 use crate::boot;
 use crate::fleet::carry::Program;
-use crate::fleet::design::{Rollout, hosts};
+use crate::fleet::design::{Restart, Rollout, hosts};
 use crate::fleet::gate;
 use crate::fleet::run::{Desk, run};
-use crate::fleet::state::{Event, HostInRollout, HostStanding, RolloutState};
+use crate::fleet::state::{Event, HostInRollout, HostStanding, RolloutState, Step};
 use crate::journal::store::{self, JournalFile};
 use crate::journal::{Log as _, Record};
+use crate::knob::{self, Class};
 use crate::plan::Plan;
 
 /// Limit on the size of a design, a plan, or the list of all hosts.
@@ -90,7 +93,14 @@ fn init(place: &CommandPlace, file: &Path, output: &Path) -> anyhow::Result<Exit
     let design = Rollout::parse(&text).with_context(|| file.display().to_string())?;
     let beside = file.parent().unwrap_or(file);
     let plan = String::from_utf8(bytes(&beside.join(&design.plan))?)?;
-    Plan::parse(&plan).with_context(|| design.plan.display().to_string())?;
+    let parsed = Plan::parse(&plan).with_context(|| design.plan.display().to_string())?;
+    let restarts = parsed
+        .items
+        .iter()
+        .any(|item| item.class >= Class::P || knob::outlives_boot(&item.id));
+    if let Some(why) = design.refuses(restarts) {
+        anyhow::bail!("{}: {why}", file.display());
+    }
     let inventory = beside.join(&design.inventory);
     let hosts = hosts(&bytes(&inventory)?).with_context(|| inventory.display().to_string())?;
     let turns = design.turns(hosts)?;
@@ -100,7 +110,11 @@ fn init(place: &CommandPlace, file: &Path, output: &Path) -> anyhow::Result<Exit
     std::fs::write(output.join("plan.toml"), &plan)?;
     let (_, mut journal) = store::open::<Event>(&path(output))?;
     let plan = crate::hex::sha256(&plan);
-    journal.append(Event::Init { plan, turns })?;
+    journal.append(Event::Init {
+        plan,
+        turns,
+        restarts,
+    })?;
     let (_, state) = read(output)?;
     show(place, &state)?;
     Ok(Exit::Done)
@@ -166,6 +180,7 @@ fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
     let mut desk = Operator {
         dir: &dir,
         gate: &design.gate,
+        restart: design.restart.as_ref(),
     };
     let stopped = run(&design, &mut state, &mut journal, &mut carrier, &mut desk)?;
     drop(lock);
@@ -197,6 +212,7 @@ fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
 struct Operator<'a> {
     dir: &'a Path,
     gate: &'a [String],
+    restart: Option<&'a Restart>,
 }
 
 impl Desk for Operator<'_> {
@@ -225,6 +241,18 @@ impl Desk for Operator<'_> {
 
     fn gate(&mut self, host: &str) -> Result<(), String> {
         gate::passes(self.gate, host)
+    }
+
+    fn service(&mut self, step: Step, hosts: &[String]) -> BTreeMap<String, Result<(), String>> {
+        let Some(restart) = self.restart else {
+            return BTreeMap::new();
+        };
+        let program = match step {
+            Step::Drain => &restart.drain,
+            Step::Restart => &restart.restart,
+            _ => &restart.ready,
+        };
+        gate::for_each(program, hosts, Duration::from_millis(restart.within_ms))
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assign::PAIRS_MIN;
 use super::decide::GoodDirection;
+use crate::guard::Guard;
 
 /// The version of the file format that this program reads.
 const VERSION: u32 = 1;
@@ -48,6 +49,12 @@ pub struct Design {
     /// The figures that must not become worse.
     #[serde(default)]
     pub guard: Vec<Question>,
+    /// Whether the reasons of lost packets are figures, too (`reason.SOCKET_RCVBUFF`).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reasons: bool,
+    /// The guard of the plan.
+    #[serde(skip)]
+    pub plan_guard: Option<Guard>,
 }
 
 /// Which items of a plan are the change.

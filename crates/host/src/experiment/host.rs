@@ -14,11 +14,12 @@ use anyhow::Context as _;
 
 use super::assign::Arm;
 use super::design::Design;
-use super::run::{Block, BlockFigures, World};
+use super::run::{Block, BlockFigures, DROPPED, RECEIVED, World};
 use crate::apply::Change;
 use crate::boot;
 use crate::change::{self, Order};
 use crate::counter::Counters;
+use crate::drop_reason::Tracer;
 use crate::journal::store::transactions;
 use crate::root::Root;
 use crate::transaction::{Transaction, TransactionStanding};
@@ -55,6 +56,8 @@ pub struct Host<'a> {
     pub test: &'a [Change],
     /// The current arm and its transaction; none if the arm changes nothing.
     pub open: Option<(Arm, String)>,
+    /// Counts the reasons of lost packets, if the design asks for them.
+    pub tracer: Option<Tracer>,
 }
 
 impl Host<'_> {
@@ -80,6 +83,7 @@ impl Host<'_> {
             changes,
             confirm_within_ms: Some(within),
             taken: Vec::new(),
+            ..Order::default()
         };
         let watch = |id: &str| watchdog::start(self.root, self.state, id);
         let report = change::begin(self.tree, self.state, order, watch)?;
@@ -151,6 +155,10 @@ impl World for Host<'_> {
     }
 
     fn block(&mut self) -> anyhow::Result<Block> {
+        if let Some(tracer) = &mut self.tracer {
+            // What was dropped between the blocks belongs to none.
+            drop(tracer.take());
+        }
         let before = Counters::read(self.tree);
         let begin = boot::now_ms();
         let mut figures = match self.design.load.split_first() {
@@ -171,6 +179,13 @@ impl World for Host<'_> {
             .values()
             .fold(0, |all, count| all.saturating_add(*count));
         figures.insert("drops".to_owned(), drops as f64 / seconds);
+        figures.insert(DROPPED.to_owned(), drops as f64);
+        figures.insert(RECEIVED.to_owned(), added.packets() as f64);
+        if let Some(tracer) = &mut self.tracer {
+            for ((reason, _), count) in tracer.take() {
+                *figures.entry(format!("reason.{reason}")).or_default() += count as f64 / seconds;
+            }
+        }
         for (name, count) in &added.0 {
             figures.insert(name.clone(), *count as f64 / seconds);
         }

@@ -22,6 +22,11 @@ const MARGIN: f64 = 0.05;
 /// A figure that is e times as bad counts as fully worse.
 const SPAN: f64 = 1.0;
 
+/// Figure of a block for the guard of a plan: packets that were lost.
+pub const DROPPED: &str = "packets.lost";
+/// The other one: packets that cards received.
+pub const RECEIVED: &str = "packets.received";
+
 /// Figures of a block, by name.
 pub type BlockFigures = BTreeMap<String, f64>;
 
@@ -120,6 +125,19 @@ pub fn run(design: &Design, world: &mut dyn World) -> Result {
     }
 }
 
+/// Returns the result of an experiment that could not begin.
+pub fn failed(error: &anyhow::Error) -> Result {
+    let failed = format!("{error:#}");
+    Result {
+        verdict: Verdict::Inconclusive,
+        why: format!("it came to no end: {failed}"),
+        effects: Vec::new(),
+        same: Vec::new(),
+        samples: Vec::new(),
+        failed: Some(failed),
+    }
+}
+
 type RunVerdict = (Verdict, String, Vec<Effect>);
 
 fn phases(
@@ -166,6 +184,18 @@ fn phases(
             same: false,
             figures,
         });
+        if let Some(why) = violated(design, samples) {
+            let effects = if at % 2 == 1 {
+                judge(design, samples, true)?.1
+            } else {
+                Vec::new()
+            };
+            return Ok((
+                Verdict::Harmful,
+                format!("the guard of the plan: {why}"),
+                effects,
+            ));
+        }
         if at % 2 == 1
             && let Some(name) = alarm(design, samples, &mut guards)
         {
@@ -244,6 +274,28 @@ fn figures(questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure
             .collect(),
     };
     questions.iter().map(figure).collect()
+}
+
+/// Returns why the last block, if the change was in effect in it, violates the guard of the plan.
+fn violated(design: &Design, samples: &[Sample]) -> Option<String> {
+    let guard = design.plan_guard.as_ref()?;
+    let last = samples.last().filter(|sample| sample.arm == Arm::Test)?;
+    let figure = |name: &str| last.figures.get(name).copied().unwrap_or(0.0);
+    if let Some(why) = guard.drops(figure(DROPPED), figure(RECEIVED)) {
+        return Some(why);
+    }
+    // Against the block without the change that was closest before it.
+    let is_control = |sample: &&Sample| sample.same || sample.arm == Arm::Control;
+    let control = samples.iter().rev().find(is_control)?;
+    let times = last
+        .figures
+        .iter()
+        .filter(|(name, _)| name.ends_with("p99_ms"));
+    let mut violations = times.filter_map(|(name, now)| {
+        let why = guard.p99(*control.figures.get(name)?, *now)?;
+        Some(format!("{name}: {why}"))
+    });
+    violations.next()
 }
 
 /// Returns the name of a figure whose guard the last pair triggered.

@@ -1,7 +1,8 @@
 //! What the firmware and the boot have decided: no knob changes it while the host runs.
 //!
 //! Invariant: reported, never proposed. How caches snoop (early, home) is not shown by Linux, so it
-//! is unknown here; that a package is divided into nodes is seen by their number.
+//! is known only where the machine's controller is named; that a package is divided into nodes is
+//! seen by their number.
 
 use serde::Serialize;
 
@@ -31,7 +32,8 @@ const OPTIONS: &[&str] = &[
 pub struct Boot {
     /// Nodes of a package: more than one is sub-NUMA clustering, cluster on die, or NPS.
     pub nodes_per_package: usize,
-    /// How caches of packages ask each other; none, because Linux does not show it.
+    /// How caches of packages ask each other; none without a controller, because Linux does not
+    /// show it.
     pub snoop: Option<String>,
     /// Known options of the kernel's command line.
     pub options: Vec<String>,
@@ -57,7 +59,7 @@ impl Boot {
         let command = tree.read("proc/cmdline").unwrap_or_default();
         Boot {
             nodes_per_package: topology.nodes_per_package(),
-            snoop: None,
+            snoop: tree.text("firmware-now/cpu.snoop"),
             options: options(&command),
             idle: idle(tree),
             vulnerable: vulnerable(tree),

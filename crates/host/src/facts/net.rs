@@ -30,6 +30,9 @@ pub struct Nic {
     pub rx_queues: usize,
     /// Number of transmit queues.
     pub tx_queues: usize,
+    /// The kind of the queue in which packets wait to be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub qdisc: Option<String>,
     /// Its interrupts by queue, with the allowed CPUs.
     pub interrupts: Vec<QueueInterrupt>,
     /// Entries of a receive ring as (current, maximum).
@@ -86,6 +89,7 @@ fn nic(tree: &dyn Tree, name: &str) -> Nic {
         rx_queues: count("rx-"),
         tx_queues: count("tx-"),
         interrupts: of_queues(tree, name),
+        qdisc: qdisc(tree, name),
         rx_ring: pair(tree, &format!("ethtool/{name}/rings"), "rx"),
         combined: pair(tree, &format!("ethtool/{name}/channels"), "combined"),
         name: name.to_owned(),
@@ -112,6 +116,14 @@ fn of_queues(tree: &dyn Tree, name: &str) -> Vec<QueueInterrupt> {
         });
     }
     found
+}
+
+/// Returns the kind of the queue in which packets wait to be sent.
+fn qdisc(tree: &dyn Tree, name: &str) -> Option<String> {
+    let text = tree.read("qdisc/all").ok()?;
+    let mut lines = text.lines().map(|line| line.split_ascii_whitespace());
+    let mut of_it = lines.find_map(|mut words| (words.next()? == name).then_some(words))?;
+    of_it.next().map(str::to_owned)
 }
 
 /// Returns a field and its maximum.

@@ -3,10 +3,74 @@
 
 use serde::Serialize;
 
+use super::interrupts;
 use crate::root::Tree;
 
 /// Directories of settings that are applied at every boot, in order of precedence.
 const SYSCTL_DIRS: &[&str] = &["etc/sysctl.d", "run/sysctl.d", "usr/lib/sysctl.d"];
+
+/// Directories of the files by which systemd sets cards when they appear.
+const LINK_DIRS: &[&str] = &[
+    "etc/systemd/network",
+    "run/systemd/network",
+    "usr/lib/systemd/network",
+];
+/// Beginnings of their lines, with the knobs.
+const OF_LINKS: &[(&str, &str)] = &[
+    ("RxBufferSize=", "rings"),
+    ("TxBufferSize=", "rings"),
+    ("CombinedChannels=", "channels"),
+    ("RxChannels=", "channels"),
+    ("TxChannels=", "channels"),
+    ("RxCoalesceSec=", "coalescing"),
+    ("TxCoalesceSec=", "coalescing"),
+    ("UseAdaptiveRxCoalesce=", "coalescing"),
+    ("GenericReceiveOffload=", "features"),
+    ("GenericSegmentationOffload=", "features"),
+    ("LargeReceiveOffload=", "features"),
+    ("TCPSegmentationOffload=", "features"),
+    ("RxFlowControl=", "pause"),
+    ("TxFlowControl=", "pause"),
+    ("TransmitQueueLength=", "tx_queue_len"),
+];
+/// The connections of NetworkManager.
+const CONNECTIONS: &str = "etc/NetworkManager/system-connections";
+/// Beginnings of their lines, with the knobs.
+const OF_MANAGER: &[(&str, &str)] = &[
+    ("ring-", "rings"),
+    ("channels-", "channels"),
+    ("coalesce-", "coalescing"),
+    ("feature-", "features"),
+    ("pause-", "pause"),
+];
+/// The units that start with the host.
+const WANTS: &str = "etc/systemd/system/multi-user.target.wants";
+/// Units of other tuners, which set knobs and end.
+const UNITS: &[(&str, &[&str])] = &[
+    (
+        "redpanda-tuner.service",
+        &[
+            "*.irq",
+            "*.rps_cpus",
+            "*.xps_cpus",
+            "*.governor",
+            "*.scheduler",
+            "*.nomerges",
+            "sysctl.",
+        ],
+    ),
+    (
+        "perftune.service",
+        &[
+            "*.irq",
+            "*.rps_cpus",
+            "*.xps_cpus",
+            "*.scheduler",
+            "*.nomerges",
+        ],
+    ),
+    ("set_irq_affinity.service", &["*.irq"]),
+];
 
 /// Programs that set knobs while they run, with their knobs (prefixes of ids, or suffixes after a
 /// `*`).
@@ -46,26 +110,167 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Owner> {
         owners.extend(files.filter_map(|name| of_file(tree, &format!("{dir}/{name}"))));
     }
     owners.extend(of_file(tree, "etc/sysctl.conf"));
+    for dir in LINK_DIRS {
+        let files = tree.names(dir);
+        let files = files.iter().filter(|name| name.ends_with(".link"));
+        owners.extend(files.filter_map(|name| of_link(tree, &format!("{dir}/{name}"))));
+    }
+    let connections = tree.names(CONNECTIONS);
+    owners.extend(
+        connections
+            .iter()
+            .filter_map(|name| of_connection(tree, &format!("{CONNECTIONS}/{name}"))),
+    );
+    for (unit, knobs) in UNITS {
+        let wants = tree.names(WANTS);
+        if wants.iter().any(|name| name == unit) {
+            let knobs = knobs.iter().map(|knob| (*knob).to_owned()).collect();
+            owners.push(Owner {
+                name: (*unit).to_owned(),
+                knobs,
+            });
+        }
+    }
     owners
 }
 
+/// Returns whether a name is a file of connections, which may hold secrets.
+pub(crate) fn is_of_manager(name: &str) -> bool {
+    name.starts_with(CONNECTIONS)
+}
+
+/// Returns the lines of a connection that name its card and set it.
+pub(crate) fn settings_of(text: &str) -> String {
+    let mut section = "";
+    let mut kept = String::new();
+    for line in text.lines().map(str::trim) {
+        if line.starts_with('[') {
+            section = line;
+        }
+        let is_card = line.starts_with("interface-name=");
+        if section == "[ethtool]" || is_card || line == "[connection]" {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+/// Returns the words of a command line that ban interrupts, in its form.
+pub(crate) fn banned_of(command: &str) -> String {
+    banned(command)
+        .iter()
+        .map(|number| format!("--banirq={number}\0"))
+        .collect()
+}
+
+/// Returns the interrupts that irqbalance was told to leave alone.
+fn banned(command: &str) -> Vec<u32> {
+    let mut words = command.split('\0');
+    let mut banned = Vec::new();
+    while let Some(word) = words.next() {
+        let number = match word.strip_prefix("--banirq=") {
+            Some(number) => Some(number),
+            None if word == "--banirq" || word == "-i" => words.next(),
+            None => None,
+        };
+        banned.extend(number.and_then(|number| number.parse::<u32>().ok()));
+    }
+    banned
+}
+
+/// Returns the knobs of irqbalance: all interrupts of queues, except those that it leaves alone.
+fn of_irqbalance(tree: &dyn Tree, pid: &str) -> Vec<String> {
+    let banned = banned(
+        &tree
+            .read(&format!("proc/{pid}/cmdline"))
+            .unwrap_or_default(),
+    );
+    if banned.is_empty() {
+        return vec!["*.irq".to_owned()];
+    }
+    let mut knobs = Vec::new();
+    for device in tree.names("sys/class/net") {
+        for one in interrupts::of_device(tree, &device) {
+            let Some(queue) =
+                interrupts::queue_of(&one.name).filter(|_| !banned.contains(&one.number))
+            else {
+                continue;
+            };
+            let directions = [("rx", queue.receives), ("tx", queue.sends)];
+            let has = directions.iter().filter(|(_, has)| *has);
+            knobs.extend(
+                has.map(|(direction, _)| format!("net.{device}.{direction}-{}.irq", queue.number)),
+            );
+        }
+    }
+    knobs
+}
+
+/// Returns the owner of the settings of cards in a `.link` file of systemd.
+fn of_link(tree: &dyn Tree, name: &str) -> Option<Owner> {
+    let text = tree.text(name)?;
+    let value = |key: &str| {
+        let mut lines = text.lines().filter_map(|line| line.trim().split_once('='));
+        lines.find_map(|(found, value)| (found.trim() == key).then(|| value.trim().to_owned()))
+    };
+    let card = value("OriginalName");
+    let has =
+        |(prefix, _): &&(&str, &str)| text.lines().any(|line| line.trim().starts_with(prefix));
+    let knobs: Vec<String> = OF_LINKS
+        .iter()
+        .filter(has)
+        .map(|(_, knob)| of_card(card.as_deref(), knob))
+        .collect();
+    let name = format!("/{name}");
+    (!knobs.is_empty()).then_some(Owner { name, knobs })
+}
+
+/// Returns the owner of the settings of cards in a connection of NetworkManager.
+fn of_connection(tree: &dyn Tree, name: &str) -> Option<Owner> {
+    let text = settings_of(&tree.text(name)?);
+    let card = text
+        .lines()
+        .find_map(|line| line.strip_prefix("interface-name="));
+    let has = |(prefix, _): &&(&str, &str)| text.lines().any(|line| line.starts_with(prefix));
+    let knobs: Vec<String> = OF_MANAGER
+        .iter()
+        .filter(has)
+        .map(|(_, knob)| of_card(card, knob))
+        .collect();
+    let name = format!("/{name}");
+    (!knobs.is_empty()).then_some(Owner { name, knobs })
+}
+
+/// Returns the id of a card's knob, or that of all cards.
+fn of_card(card: Option<&str>, knob: &str) -> String {
+    match card.filter(|card| !card.contains(['*', '?', ' '])) {
+        Some(card) => format!("net.{card}.{knob}"),
+        None => format!("*.{knob}"),
+    }
+}
+
 fn programs(tree: &dyn Tree) -> Vec<Owner> {
-    let mut running: Vec<String> = Vec::new();
+    let mut running: Vec<(String, String)> = Vec::new();
     for pid in tree
         .names("proc")
         .iter()
         .filter(|name| name.bytes().all(|byte| byte.is_ascii_digit()))
     {
-        running.extend(tree.text(&format!("proc/{pid}/comm")));
+        let name = tree.text(&format!("proc/{pid}/comm"));
+        running.extend(name.map(|name| (name, pid.clone())));
     }
     let mut owners = Vec::new();
     for (program, knobs) in PROGRAMS {
-        if !running.iter().any(|name| name == program) {
+        let Some((_, pid)) = running.iter().find(|(name, _)| name == program) else {
             continue;
-        }
+        };
         let mut knobs: Vec<String> = knobs.iter().map(|knob| (*knob).to_owned()).collect();
         if *program == "tuned" {
             knobs.extend(of_tuned(tree));
+        }
+        if *program == "irqbalance" {
+            knobs = of_irqbalance(tree, pid);
         }
         let name = (*program).to_owned();
         owners.push(Owner { name, knobs });

@@ -91,6 +91,64 @@ fn owners_are_programs_and_files() {
 }
 
 #[test]
+fn files_of_cards_and_units_of_other_tuners_own_their_knobs() {
+    let wants = "etc/systemd/system/multi-user.target.wants/set_irq_affinity.service";
+    let fake = Fake::new(&[
+        (
+            "etc/systemd/network/10-eth0.link",
+            "[Match]\nOriginalName=eth0\n[Link]\nRxBufferSize=4096\n",
+        ),
+        (
+            "usr/lib/systemd/network/99-default.link",
+            "[Match]\nOriginalName=*\n[Link]\nNamePolicy=keep\n",
+        ),
+        (
+            "etc/NetworkManager/system-connections/lan.nmconnection",
+            "[connection]\ninterface-name=eth1\n[wifi-security]\npsk=secret\n[ethtool]\nfeature-gro=false\n",
+        ),
+        (wants, ""),
+    ]);
+    let owners = Facts::read(&fake).owners;
+    let owner = |id: &str| {
+        let found = owners.iter().find(|owner| owner.has(id));
+        found.map(|owner| owner.name.as_str())
+    };
+    assert_eq!(
+        owner("net.eth0.rings"),
+        Some("/etc/systemd/network/10-eth0.link")
+    );
+    assert_eq!(owner("net.eth1.rings"), None);
+    let lan = "/etc/NetworkManager/system-connections/lan.nmconnection";
+    assert_eq!(owner("net.eth1.features"), Some(lan));
+    assert_eq!(owner("net.eth0.features"), None);
+    assert_eq!(owner("net.eth7.rx-0.irq"), Some("set_irq_affinity.service"));
+    assert!(!format!("{:?}", crate::record::record(&fake)).contains("secret"));
+}
+
+#[test]
+fn irqbalance_leaves_alone_what_it_was_told_to() {
+    let fake = Fake::new(&[
+        ("proc/7/comm", "irqbalance"),
+        (
+            "proc/7/cmdline",
+            "/usr/sbin/irqbalance\0--foreground\0--banirq=41\0-i\x0042\0",
+        ),
+        ("sys/class/net/eth0/device/msi_irqs/40", "msix"),
+        ("sys/class/net/eth0/device/msi_irqs/41", "msix"),
+        (
+            "proc/interrupts",
+            "  CPU0\n 40: 1 PCI-MSIX eth0-TxRx-0\n 41: 1 PCI-MSIX eth0-TxRx-1\n",
+        ),
+    ]);
+    let owners = Facts::read(&fake).owners;
+    let is_owned = |id: &str| owners.iter().any(|owner| owner.has(id));
+    assert!(is_owned("net.eth0.rx-0.irq"));
+    assert!(!is_owned("net.eth0.rx-1.irq"), "irqbalance leaves 41 alone");
+    fake.set("proc/7/cmdline", "/usr/sbin/irqbalance\0");
+    assert!(Facts::read(&fake).owners[0].has("net.eth0.rx-1.irq"));
+}
+
+#[test]
 fn what_the_boot_decided_is_reported() {
     let fake = Fake::new(&[
         ("sys/devices/system/cpu/online", "0-3"),

@@ -25,6 +25,9 @@ pub struct Topology {
     pub cores: Cpus,
     /// Bytes of memory.
     pub memory_bytes: u64,
+    /// Microseconds since the start of the host.
+    #[serde(skip)]
+    pub uptime_us: Option<u64>,
     /// Whether the host is a virtual machine.
     pub virtual_machine: bool,
     /// Whether this is inside a container.
@@ -77,6 +80,7 @@ impl Topology {
             nodes: nodes(tree, &online),
             cores: online.iter().filter(is_first).collect(),
             memory_bytes: memory(tree),
+            uptime_us: uptime(tree),
             virtual_machine: field("flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             container: is_container(tree),
@@ -127,6 +131,15 @@ fn nodes(tree: &dyn Tree, online: &Cpus) -> Vec<Node> {
         nodes.push(Node { number: 0, cpus });
     }
     nodes
+}
+
+fn uptime(tree: &dyn Tree) -> Option<u64> {
+    let text = tree.text("proc/uptime")?;
+    let (seconds, parts) = text.split(' ').next()?.split_once('.')?;
+    let (seconds, hundredths): (u64, u64) = (seconds.parse().ok()?, parts.parse().ok()?);
+    seconds
+        .checked_mul(1_000_000)?
+        .checked_add(hundredths.checked_mul(10_000)?)
 }
 
 fn memory(tree: &dyn Tree) -> u64 {

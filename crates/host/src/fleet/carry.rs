@@ -105,7 +105,8 @@ pub fn arguments(
             "--class-max",
             class_max,
         ],
-        Step::Settle => vec!["status"],
+        // The others are programs of the controller.
+        Step::Settle | Step::Drain | Step::Restart | Step::Ready => vec!["status"],
         Step::Verify => vec!["verify"],
         Step::Confirm => vec!["confirm", id],
         Step::Undo => vec!["undo", "--only", id],
@@ -134,6 +135,9 @@ struct ListedTransaction {
     seconds_left: u64,
 }
 
+/// The exit code of an `apply` that comes into effect when the host starts again.
+const AFTER_RESTART: i32 = 6;
+
 /// Seconds after which an `apply` that is not done counts as killed.
 const APPLYING_S: u64 = 60;
 
@@ -148,10 +152,12 @@ pub fn came(step: Step, ended: Option<&CommandEnd>, plan: &str, within_ms: u64) 
         HostAnswer::Failed { why }
     };
     let transaction = match step {
-        Step::Apply if ended.code == 0 => match serde_json::from_str::<ApplyAnswer>(&ended.out) {
-            Ok(applied) if applied.whole => Some(applied.transaction),
-            _ => return failed("it was not applied"),
-        },
+        Step::Apply if [0, AFTER_RESTART].contains(&ended.code) => {
+            match serde_json::from_str::<ApplyAnswer>(&ended.out) {
+                Ok(applied) if applied.whole => Some(applied.transaction),
+                _ => return failed("it was not applied"),
+            }
+        }
         Step::Settle if ended.code == 0 => {
             match serde_json::from_str::<Vec<ListedTransaction>>(&ended.out) {
                 Ok(listed) => {

@@ -47,6 +47,9 @@ pub struct Rollout {
     /// default.
     #[serde(default)]
     pub gate: Vec<String>,
+    /// How hosts are taken out of service for a restart; needed for plans of class P and B.
+    #[serde(default)]
+    pub restart: Option<Restart>,
     /// The program that executes steps on hosts; see `docs/tune-rollout.md`.
     pub carrier: Vec<String>,
 }
@@ -57,6 +60,26 @@ fn two() -> usize {
 
 fn flows() -> String {
     "F".to_owned()
+}
+
+/// The programs that take a host out of service and back, with `{host}` among their arguments. Each
+/// runs on the controller and is done when it exits with 0.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Restart {
+    /// Takes the host out of service, if everything on it is elsewhere often enough; else it fails.
+    pub drain: Vec<String>,
+    /// Restarts the server, or the host, and waits until it is back.
+    pub restart: Vec<String>,
+    /// Succeeds when the host serves again and is in step with the others.
+    pub ready: Vec<String>,
+    /// How long each of them may take.
+    #[serde(default = "quarter")]
+    pub within_ms: u64,
+}
+
+fn quarter() -> u64 {
+    15 * 60_000
 }
 
 /// Limits on the hosts that are changed at the same time.
@@ -128,6 +151,22 @@ impl Rollout {
             "holdout: {} is no share",
             design.holdout
         );
+        let class = design.class_max.as_str();
+        anyhow::ensure!(
+            ["O", "F", "L", "P", "B"].contains(&class),
+            "class_max: {class:?} is none of O, F, L, P, B"
+        );
+        if let Some(restart) = &design.restart {
+            let programs = [&restart.drain, &restart.restart, &restart.ready];
+            anyhow::ensure!(
+                programs.iter().all(|program| !program.is_empty()),
+                "restart: drain, restart and ready are programs"
+            );
+            anyhow::ensure!(
+                group == 1,
+                "at_once: group: two hosts that stand in for each other would be down at once"
+            );
+        }
         for stage in &design.stages {
             goal(stage, 1, 1)?;
         }
@@ -135,6 +174,15 @@ impl Rollout {
             frozen(span, 0)?;
         }
         Ok(design)
+    }
+
+    /// Returns why a plan cannot be rolled out by this design; whether it restarts hosts is in
+    /// `restarts`.
+    pub fn refuses(&self, restarts: bool) -> Option<&'static str> {
+        (restarts && self.restart.is_none()).then_some(
+            "the plan has items of class P or B: restart = { drain, restart, ready } says how a host is taken \
+             out of service",
+        )
     }
 
     /// Returns the hosts in random order with their stages; the first host of each site precedes

@@ -1,8 +1,10 @@
-//! The gate of a rollout: a program on the controller that says for a host whether it still serves.
+//! Programs on the controller that a rollout runs for a host: the gate, which says whether it still
+//! serves, and those that drain it, restart it, and wait until it serves again.
 //!
-//! It runs whenever a host's values have been verified: after they were applied, and before they
-//! are confirmed. Invariant: a gate that does not end in its time has not passed.
+//! The gate runs whenever a host's values have been verified: after they were applied, and before
+//! they are confirmed. Invariant: a gate that does not end in its time has not passed.
 
+use std::collections::BTreeMap;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
@@ -23,6 +25,29 @@ const WHY_LETTERS_MAX: usize = 400;
 /// Runs a gate for a host; the error is why it did not pass.
 pub fn passes(gate: &[String], host: &str) -> Result<(), String> {
     within(gate, host, GATE_TIME)
+}
+
+/// Runs a program for each host at the same time; the errors are why they failed.
+pub fn for_each(
+    program: &[String],
+    hosts: &[String],
+    time: Duration,
+) -> BTreeMap<String, Result<(), String>> {
+    std::thread::scope(|scope| {
+        let run = |host: &String| {
+            let name = host.clone();
+            scope.spawn(move || {
+                let ended = within(program, &name, time);
+                (name, ended)
+            })
+        };
+        let running: Vec<_> = hosts.iter().map(run).collect();
+        // One that panicked has no answer, and counts as failed.
+        running
+            .into_iter()
+            .filter_map(|one| one.join().ok())
+            .collect()
+    })
 }
 
 fn within(gate: &[String], host: &str, time: Duration) -> Result<(), String> {

@@ -36,13 +36,7 @@ pub fn next(design: &Rollout, state: &RolloutState, now_ms: i64) -> NextStep {
         return NextStep::Do(Step::Settle, unknown);
     }
     if state.failed.is_some() {
-        let with = all().filter(|of| of.has());
-        let batch = batch(design.at_once, with);
-        return if batch.is_empty() {
-            NextStep::End
-        } else {
-            NextStep::Do(Step::Undo, batch)
-        };
+        return back(design, state);
     }
     if let Some(why) = &state.paused {
         return NextStep::Pause(why.clone());
@@ -50,16 +44,75 @@ pub fn next(design: &Rollout, state: &RolloutState, now_ms: i64) -> NextStep {
     for stage in 0..design.stages.len() {
         let of_stage: Vec<&HostInRollout> =
             all().filter(|of| of.turn.stage == Some(stage)).collect();
-        if let Some(next) = in_stage(design, stage, &of_stage, now_ms) {
+        if let Some(next) = in_stage(design, state, stage, &of_stage, now_ms) {
             return next;
         }
     }
     NextStep::End
 }
 
+/// Returns the next step after a failure: everything is taken back, and what was taken out of
+/// service comes back by a restart.
+fn back(design: &Rollout, state: &RolloutState) -> NextStep {
+    let names = |wanted: &dyn Fn(&HostInRollout) -> bool| {
+        let found = state.hosts.values().filter(|of| wanted(of));
+        found
+            .map(|of| of.turn.host.name.clone())
+            .collect::<Vec<_>>()
+    };
+    if !state.restarts {
+        let batch = batch(
+            design.at_once,
+            state.hosts.values().filter(|of| of.has()),
+            &[],
+        );
+        return if batch.is_empty() {
+            NextStep::End
+        } else {
+            NextStep::Do(Step::Undo, batch)
+        };
+    }
+    let is_away = |of: &HostInRollout| of.stands == HostStanding::Drained;
+    let is_reverted = |of: &HostInRollout| of.stands == HostStanding::Reverted;
+    for (step, hosts) in [
+        (Step::Ready, names(&|of| is_reverted(of) && !of.due)),
+        (
+            Step::Restart,
+            names(&|of| is_away(of) || (is_reverted(of) && of.due)),
+        ),
+        (Step::Undo, names(&|of| of.has() && of.drained)),
+    ] {
+        if !hosts.is_empty() {
+            return NextStep::Do(step, hosts);
+        }
+    }
+    // One that a killed controller was taking out of service may be out of it.
+    let serves = |of: &&HostInRollout| (of.has() && !of.drained) || of.leaving;
+    let serving = || state.hosts.values().filter(serves);
+    let batch = batch(design.at_once, serving(), &quarantined(state));
+    match serving().count() {
+        0 => NextStep::End,
+        left if batch.is_empty() => NextStep::Pause(waiting(left)),
+        _ => NextStep::Do(Step::Drain, batch),
+    }
+}
+
+/// Returns the hosts that may be down, for which no other one of their group may go down.
+fn quarantined(state: &RolloutState) -> Vec<&HostInRollout> {
+    let down = |of: &&HostInRollout| of.stands == HostStanding::Quarantined;
+    state.hosts.values().filter(down).collect()
+}
+
+fn waiting(hosts: usize) -> String {
+    format!(
+        "{hosts} hosts are not taken out of service, because another one of their group is quarantined"
+    )
+}
+
 /// Returns the next step in a stage; none if the stage is over.
 fn in_stage(
     design: &Rollout,
+    state: &RolloutState,
     stage: usize,
     hosts: &[&HostInRollout],
     now_ms: i64,
@@ -77,21 +130,62 @@ fn in_stage(
             stage + 1
         )));
     }
-    let applied = names(&|of| of.stands == HostStanding::Applied);
-    if !applied.is_empty() {
-        return Some(NextStep::Do(Step::Verify, applied));
+    for (step, hosts) in [
+        (
+            Step::Ready,
+            names(&|of| of.stands == HostStanding::Restarted),
+        ),
+        (
+            Step::Restart,
+            names(&|of| of.stands == HostStanding::Applied && of.due),
+        ),
+        (
+            Step::Verify,
+            names(&|of| of.stands == HostStanding::Applied && !of.due),
+        ),
+        (Step::Apply, names(&|of| of.stands == HostStanding::Drained)),
+    ] {
+        if !hosts.is_empty() {
+            return Some(NextStep::Do(step, hosts));
+        }
     }
     let planned = hosts
         .iter()
         .copied()
         .filter(|of| of.stands == HostStanding::Planned);
-    let batch = batch(design.at_once, planned);
+    let left = planned.clone().count();
+    let down = if state.restarts {
+        quarantined(state)
+    } else {
+        Vec::new()
+    };
+    let batch = batch(design.at_once, planned, &down);
+    if left > 0 && batch.is_empty() {
+        return Some(NextStep::Pause(waiting(left)));
+    }
     if !batch.is_empty() {
         if design.is_frozen(now_ms.div_euclid(1_000)) {
             return Some(NextStep::Wait(now_ms.saturating_add(LOOK_MS)));
         }
-        return Some(NextStep::Do(Step::Apply, batch));
+        let step = if state.restarts {
+            Step::Drain
+        } else {
+            Step::Apply
+        };
+        return Some(NextStep::Do(step, batch));
     }
+    confirm(design, hosts, now_ms)
+}
+
+/// Returns the next step for the hosts of a stage that all have the plan: they are watched,
+/// verified once more, and confirmed.
+fn confirm(design: &Rollout, hosts: &[&HostInRollout], now_ms: i64) -> Option<NextStep> {
+    let names = |wanted: &dyn Fn(&HostInRollout) -> bool| {
+        let found = hosts.iter().filter(|of| wanted(of));
+        found
+            .map(|of| of.turn.host.name.clone())
+            .collect::<Vec<_>>()
+    };
     let soaking = hosts
         .iter()
         .filter(|of| of.stands == HostStanding::Verified);
@@ -111,10 +205,23 @@ fn in_stage(
     ))
 }
 
-/// Returns as many of these hosts as may be changed at the same time.
-fn batch<'a>(most: AtOnce, hosts: impl Iterator<Item = &'a HostInRollout>) -> Vec<String> {
+/// Returns as many of these hosts as may be changed at the same time, no one whose group has a host
+/// that is down.
+fn batch<'a>(
+    most: AtOnce,
+    hosts: impl Iterator<Item = &'a HostInRollout>,
+    down: &[&'a HostInRollout],
+) -> Vec<String> {
     let mut batch = Vec::new();
+    // Those that may be out of service already come first: they were one batch.
+    let mut hosts: Vec<&HostInRollout> = hosts.collect();
+    hosts.sort_by_key(|of| !of.leaving);
     let (mut sites, mut racks, mut groups) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    for of in down {
+        let host = &of.turn.host;
+        let is_down: &mut usize = groups.entry((&host.site, &host.group)).or_default();
+        *is_down += 1;
+    }
     for of in hosts {
         let host = &of.turn.host;
         let site: &mut usize = sites.entry(&host.site).or_default();

@@ -25,6 +25,8 @@ pub trait Desk {
     fn tell(&mut self, what: &str);
     /// Asks the gate of the rollout about a host; the error is why it did not pass.
     fn gate(&mut self, host: &str) -> Result<(), String>;
+    /// Runs the program of a step (drain, restart, ready) for hosts; the errors are why it failed.
+    fn service(&mut self, step: Step, hosts: &[String]) -> BTreeMap<String, Result<(), String>>;
 }
 
 /// Runs until everything is done, everything was taken back, or an operator must look; returns the
@@ -79,6 +81,9 @@ fn one(
         hosts: hosts.clone(),
     };
     note(state, log, desk, &begin)?;
+    if matches!(step, Step::Drain | Step::Restart | Step::Ready) {
+        return service(state, log, desk, step, hosts);
+    }
     let mut answers = ask(design, state, carrier, step, &hosts)?;
     // A host may refuse because both a killed controller and this one sent the command.
     let refused =
@@ -120,6 +125,31 @@ fn one(
     if later {
         let until = desk.now_ms().saturating_add(AGAIN_MS);
         desk.wait(until);
+    }
+    Ok(())
+}
+
+/// Takes hosts out of service, restarts them, or waits until they serve.
+fn service(
+    state: &mut RolloutState,
+    log: &mut dyn Log<Event>,
+    desk: &mut dyn Desk,
+    step: Step,
+    hosts: Vec<String>,
+) -> anyhow::Result<()> {
+    let mut ended = desk.service(step, &hosts);
+    for host in hosts {
+        let came = match ended.remove(&host) {
+            Some(Ok(())) => HostAnswer::Done { transaction: None },
+            Some(Err(why)) => HostAnswer::Failed { why },
+            None => HostAnswer::Failed {
+                why: "it was not run".to_owned(),
+            },
+        };
+        if let HostAnswer::Failed { why } = &came {
+            desk.tell(&format!("{host}: {step:?}: {why}"));
+        }
+        note(state, log, desk, &Event::Answer { host, step, came })?;
     }
     Ok(())
 }

@@ -10,6 +10,12 @@ use super::design::Turn;
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Step {
+    /// Takes the host out of service, for a restart.
+    Drain,
+    /// Restarts it, and waits until it is back.
+    Restart,
+    /// Waits until it serves again.
+    Ready,
     /// Applies the plan, with a watchdog.
     Apply,
     /// Finds out whether it was applied, after the controller was killed before the answer.
@@ -53,6 +59,9 @@ pub enum Event {
         plan: String,
         /// The hosts and their stages.
         turns: Vec<Turn>,
+        /// Whether the plan comes into effect by a restart.
+        #[serde(default)]
+        restarts: bool,
     },
     /// A step is about to be sent to hosts; on disk before it is sent.
     Begin {
@@ -91,14 +100,20 @@ pub enum Event {
 pub enum HostStanding {
     /// Not begun.
     Planned,
+    /// It is out of service, and has nothing of the plan.
+    Drained,
     /// It may have the plan: the answer is missing.
     Applying,
     /// It has the plan.
     Applied,
+    /// It has the plan and has restarted, and is not in service yet.
+    Restarted,
     /// It has the plan, and its values matched.
     Verified,
     /// The plan is kept.
     Confirmed,
+    /// It has its own values again, and is not in service yet.
+    Reverted,
     /// It has its own values again.
     Undone,
     /// It is unreachable; its watchdog takes back what was not confirmed.
@@ -117,6 +132,13 @@ pub struct HostInRollout {
     /// The transaction on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction: Option<String>,
+    /// Whether it may be out of service: the answer is missing.
+    #[serde(skip)]
+    pub leaving: bool,
+    /// Whether it is out of service.
+    pub drained: bool,
+    /// Whether it has to restart before its values are in effect.
+    pub due: bool,
     /// When its values last matched.
     #[serde(skip)]
     pub verified_ms: i64,
@@ -128,8 +150,11 @@ pub struct HostInRollout {
 impl HostInRollout {
     /// Returns whether a change that can be taken back is, or may be, in effect on it.
     pub fn has(&self) -> bool {
-        use HostStanding::{Applied, Applying, Confirmed, Verified};
-        matches!(self.stands, Applying | Applied | Verified | Confirmed)
+        use HostStanding::{Applied, Applying, Confirmed, Restarted, Verified};
+        matches!(
+            self.stands,
+            Applying | Applied | Restarted | Verified | Confirmed
+        )
     }
 }
 
@@ -140,6 +165,8 @@ pub struct RolloutState {
     pub plan: String,
     /// Hosts by name.
     pub hosts: BTreeMap<String, HostInRollout>,
+    /// Whether the plan comes into effect by a restart.
+    pub restarts: bool,
     /// Why everything must be taken back.
     pub failed: Option<String>,
     /// Why nothing may begin.
@@ -159,13 +186,21 @@ impl RolloutState {
     /// Applies one more event.
     pub fn replay(&mut self, at: i64, event: &Event) {
         match event {
-            Event::Init { plan, turns } => {
+            Event::Init {
+                plan,
+                turns,
+                restarts,
+            } => {
                 self.plan.clone_from(plan);
+                self.restarts = *restarts;
                 let of = |turn: &Turn| {
                     let of = HostInRollout {
                         turn: turn.clone(),
                         stands: HostStanding::Planned,
                         transaction: None,
+                        leaving: false,
+                        drained: false,
+                        due: false,
                         verified_ms: 0,
                         applied_ms: 0,
                     };
@@ -175,19 +210,26 @@ impl RolloutState {
             }
             Event::Begin { step, hosts } => {
                 for name in hosts {
+                    if let Some(of) = self.hosts.get_mut(name).filter(|_| *step == Step::Drain) {
+                        of.leaving = true;
+                    }
                     if let Some(of) = self.hosts.get_mut(name).filter(|_| *step == Step::Apply) {
                         of.stands = HostStanding::Applying;
                     }
                 }
             }
             Event::Answer { host, step, came } => {
+                let restarts = self.restarts;
                 if let Some(of) = self.hosts.get_mut(host) {
-                    of.answer(at, *step, came);
+                    of.answer(at, *step, came, restarts);
                 }
                 // Follows from the answer itself, because the controller may be killed directly
                 // after it.
-                if let (Step::Apply | Step::Verify | Step::Confirm, HostAnswer::Failed { why }) =
-                    (step, came)
+                // A host that does not come back from a restart is a failure of the plan.
+                if let (
+                    Step::Apply | Step::Restart | Step::Ready | Step::Verify | Step::Confirm,
+                    HostAnswer::Failed { why },
+                ) = (step, came)
                 {
                     self.fail(format!("{host}: {why}"));
                 }
@@ -207,13 +249,44 @@ impl RolloutState {
 }
 
 impl HostInRollout {
-    fn answer(&mut self, at: i64, step: Step, came: &HostAnswer) {
+    /// Applies a step on the host's service.
+    fn served(&mut self, step: Step) {
+        use HostStanding::{Applied, Drained, Planned, Restarted, Reverted, Undone};
+        match step {
+            Step::Drain => {
+                self.drained = true;
+                if self.stands == Planned {
+                    self.stands = Drained;
+                }
+            }
+            Step::Restart => {
+                self.due = false;
+                let has_plan = self.stands == Applied;
+                self.stands = if has_plan { Restarted } else { Reverted };
+            }
+            _ => {
+                self.drained = false;
+                let has_plan = self.stands == Restarted;
+                self.stands = if has_plan { Applied } else { Undone };
+            }
+        }
+    }
+
+    fn answer(&mut self, at: i64, step: Step, came: &HostAnswer, restarts: bool) {
+        self.leaving &= step != Step::Drain;
         match (step, came) {
-            // An operator must look at a host that is unreachable or cannot be taken back.
-            (_, HostAnswer::Unreachable) | (Step::Undo, HostAnswer::Failed { .. }) => {
+            // An operator must look at a host that is unreachable or cannot be taken back, drained
+            // or brought back: nothing is forced.
+            (_, HostAnswer::Unreachable)
+            | (Step::Undo | Step::Drain | Step::Restart | Step::Ready, HostAnswer::Failed { .. }) =>
+            {
                 self.stands = HostStanding::Quarantined;
             }
+            (Step::Drain | Step::Restart | Step::Ready, HostAnswer::Done { .. }) => {
+                self.served(step);
+            }
             (Step::Apply, HostAnswer::Done { transaction }) => {
+                self.due = restarts;
                 self.transaction.clone_from(transaction);
                 self.stands = HostStanding::Applied;
                 self.applied_ms = at;
@@ -224,13 +297,18 @@ impl HostInRollout {
                     transaction: Some(id),
                 },
             ) => {
+                self.due = restarts;
                 self.transaction = Some(id.clone());
                 self.stands = HostStanding::Applied;
                 self.applied_ms = at;
             }
             // Never begun, or taken back by the watchdog.
             (Step::Settle, HostAnswer::Done { transaction: None }) => {
-                self.stands = HostStanding::Planned;
+                self.stands = if self.drained {
+                    HostStanding::Drained
+                } else {
+                    HostStanding::Planned
+                };
             }
             (Step::Verify, HostAnswer::Done { .. }) => {
                 self.stands = HostStanding::Verified;
@@ -239,7 +317,13 @@ impl HostInRollout {
             (Step::Confirm, HostAnswer::Done { .. }) => self.stands = HostStanding::Confirmed,
             // A host that could not apply everything takes it back by itself.
             (Step::Undo, HostAnswer::Done { .. }) | (Step::Apply, HostAnswer::Failed { .. }) => {
-                self.stands = HostStanding::Undone;
+                // One that is out of service comes back by a restart.
+                self.due = self.drained;
+                self.stands = if self.drained {
+                    HostStanding::Reverted
+                } else {
+                    HostStanding::Undone
+                };
             }
             (Step::Settle | Step::Verify | Step::Confirm, HostAnswer::Failed { .. })
             | (_, HostAnswer::Later) => {}

@@ -46,6 +46,13 @@ struct World {
     /// Number of steps until the controller is killed.
     life: Option<usize>,
     batches: Vec<Vec<String>>,
+    /// The hosts that are out of service.
+    away: std::collections::BTreeSet<String>,
+    /// The value of the firmware that is in effect, and the one of the next start.
+    firmware: BTreeMap<String, bool>,
+    /// The host that cannot be drained, and the one that does not come back with the change.
+    full: Option<String>,
+    lost: Option<String>,
 }
 
 impl World {
@@ -56,6 +63,40 @@ impl World {
             }
             *left -= 1;
         }
+    }
+
+    /// Takes a host out of service, restarts it, or looks whether it serves.
+    fn service(&mut self, step: Step, host: &str) -> Result<(), String> {
+        self.step();
+        self.done
+            .push((format!("{step:?}").to_lowercase(), host.to_owned()));
+        let has = self.has.contains_key(host);
+        match step {
+            Step::Drain if self.full.as_deref() == Some(host) => {
+                return Err("a partition would have too few replicas".to_owned());
+            }
+            Step::Drain => {
+                let group = |host: &str| host[1..].parse::<usize>().unwrap() / 2;
+                let mut others = self.away.iter().filter(|other| *other != host);
+                assert!(
+                    others.all(|other| group(other) != group(host)),
+                    "{host} and another one of its group are away: {:?}",
+                    self.away
+                );
+                self.away.insert(host.to_owned());
+            }
+            Step::Restart => {
+                assert!(self.away.contains(host), "{host} is restarted undrained");
+                if has && self.lost.as_deref() == Some(host) {
+                    return Err("no answer within 900 s".to_owned());
+                }
+                self.firmware.insert(host.to_owned(), has);
+            }
+            _ => {
+                self.away.remove(host);
+            }
+        }
+        Ok(())
     }
 
     fn on(&mut self, host: &str, arguments: &[String]) -> CommandEnd {
@@ -93,6 +134,8 @@ impl World {
                 self.confirmed.remove(host);
                 (0, String::new())
             }
+            // Undone already: nothing is left to undo.
+            "undo" => (0, String::new()),
             other => (1, format!("{other} of what is not there")),
         };
         CommandEnd { code, out }
@@ -137,10 +180,10 @@ impl Log<Event> for KeptJournal<'_> {
     }
 }
 
-/// The time, and the host whose gate does not pass.
-struct Clock(i64, Option<String>);
+/// The time, the host whose gate does not pass, and the world.
+struct Clock<'a>(i64, Option<String>, &'a std::cell::RefCell<World>);
 
-impl Desk for Clock {
+impl Desk for Clock<'_> {
     fn now_ms(&mut self) -> i64 {
         self.0 += 1;
         self.0
@@ -158,11 +201,22 @@ impl Desk for Clock {
             _ => Ok(()),
         }
     }
+    fn service(&mut self, step: Step, hosts: &[String]) -> BTreeMap<String, Result<(), String>> {
+        let one = |host: &String| (host.clone(), self.2.borrow_mut().service(step, host));
+        hosts.iter().map(one).collect()
+    }
 }
 
 /// Runs to the end, killed after each of these numbers of steps and restarted.
 fn roll(world: World, kills: &[usize]) -> (World, RolloutState, Option<String>) {
-    let design = design();
+    roll_by(&design(), world, kills)
+}
+
+fn roll_by(
+    design: &Rollout,
+    world: World,
+    kills: &[usize],
+) -> (World, RolloutState, Option<String>) {
     let world = std::cell::RefCell::new(world);
     let mut log = KeptJournal {
         events: Vec::new(),
@@ -173,16 +227,17 @@ fn roll(world: World, kills: &[usize]) -> (World, RolloutState, Option<String>) 
     log.append(Event::Init {
         plan: "p".to_owned(),
         turns,
+        restarts: design.restart.is_some(),
     })
     .unwrap();
     let mut kills = kills.iter();
-    let mut clock = Clock(0, world.borrow().broken.clone());
+    let mut clock = Clock(0, world.borrow().broken.clone(), &world);
     loop {
         world.borrow_mut().life = kills.next().copied();
         let mut state = RolloutState::of(log.events.iter().map(|(at, event)| (*at, event)));
         let ended = catch_unwind(AssertUnwindSafe(|| {
             run(
-                &design,
+                design,
                 &mut state,
                 &mut log,
                 &mut SharedWorld(&world),
@@ -193,6 +248,7 @@ fn roll(world: World, kills: &[usize]) -> (World, RolloutState, Option<String>) 
         if let Ok(stopped) = ended {
             world.borrow_mut().life = None;
             drop(log);
+            drop(clock);
             return (world.into_inner(), state, stopped);
         }
     }
@@ -397,6 +453,7 @@ fn nothing_is_begun_while_it_is_frozen() {
     let init = Event::Init {
         plan: String::new(),
         turns,
+        restarts: false,
     };
     let state = RolloutState::of([(0, &init)]);
     assert!(matches!(
@@ -485,4 +542,168 @@ fn an_answer_that_says_nothing_is_a_failure() {
             "{step:?} {ended:?}"
         );
     }
+}
+
+fn restarting() -> Rollout {
+    let restart =
+        "restart = { drain = [\"d\"], restart = [\"r\"], ready = [\"y\"] }\nclass_max = \"B\"\n";
+    Rollout::parse(&format!("{restart}{DESIGN}")).unwrap()
+}
+
+/// The firmware that is in effect is that of what the host has.
+fn is_in_effect(world: &World) -> bool {
+    let mut firmware = world.firmware.iter();
+    firmware.all(|(host, has)| *has == world.has.contains_key(host))
+}
+
+#[test]
+fn a_host_is_drained_restarted_and_ready_before_the_next_of_its_group() {
+    let (world, state, stopped) = roll_by(&restarting(), World::default(), &[]);
+    assert_eq!(stopped, None);
+    assert_eq!(stands(&state, &HostStanding::Confirmed), 12);
+    assert!(world.away.is_empty() && is_in_effect(&world));
+    for number in 0..12 {
+        let host = format!("h{number}");
+        let steps: Vec<&str> = world
+            .done
+            .iter()
+            .filter(|(_, on)| *on == host)
+            .map(|(step, _)| step.as_str())
+            .collect();
+        assert_eq!(
+            steps[..5],
+            ["drain", "apply", "restart", "ready", "verify"],
+            "{host}"
+        );
+    }
+}
+
+#[test]
+fn a_failure_takes_restarts_back_too_one_of_a_group_at_a_time() {
+    let turns = restarting().turns(fleet()).unwrap();
+    let late = turns.iter().find(|turn| turn.stage == Some(2)).unwrap();
+    for world in [
+        World {
+            broken: Some(late.host.name.clone()),
+            ..World::default()
+        },
+        World {
+            bad: Some(late.host.name.clone()),
+            ..World::default()
+        },
+    ] {
+        let (world, state, stopped) = roll_by(&restarting(), world, &[]);
+        assert_eq!(stopped, None);
+        assert!(state.failed.is_some());
+        assert!(world.has.is_empty() && world.away.is_empty() && is_in_effect(&world));
+        assert_eq!(stands(&state, &HostStanding::Confirmed), 0);
+    }
+}
+
+#[test]
+fn a_host_that_does_not_come_back_is_quarantined_and_its_group_stays_up() {
+    let turns = restarting().turns(fleet()).unwrap();
+    let lost = turns
+        .iter()
+        .find(|turn| turn.stage == Some(2))
+        .unwrap()
+        .host
+        .clone();
+    let world = World {
+        lost: Some(lost.name.clone()),
+        ..World::default()
+    };
+    let (world, state, stopped) = roll_by(&restarting(), world, &[]);
+    assert!(
+        state
+            .failed
+            .as_ref()
+            .is_some_and(|why| why.contains(&lost.name)),
+        "{state:?}"
+    );
+    assert_eq!(state.hosts[&lost.name].stands, HostStanding::Quarantined);
+    // The only one that still has it, besides others of its group that must not go down now.
+    for host in world.has.keys().filter(|host| **host != lost.name) {
+        let other = &state.hosts[host].turn.host;
+        assert_eq!(
+            (&other.site, &other.group),
+            (&lost.site, &lost.group),
+            "{stopped:?}"
+        );
+        assert!(
+            stopped
+                .as_ref()
+                .is_some_and(|why| why.contains("quarantined"))
+        );
+    }
+    assert_eq!(world.away.iter().collect::<Vec<_>>(), [&lost.name]);
+}
+
+#[test]
+fn a_host_that_cannot_be_drained_is_not_forced() {
+    let turns = restarting().turns(fleet()).unwrap();
+    let full = turns[0].host.name.clone();
+    let world = World {
+        full: Some(full.clone()),
+        ..World::default()
+    };
+    let (world, state, _) = roll_by(&restarting(), world, &[]);
+    assert_eq!(state.hosts[&full].stands, HostStanding::Quarantined);
+    let of_it: Vec<&str> = world
+        .done
+        .iter()
+        .filter(|(_, on)| *on == full)
+        .map(|(step, _)| step.as_str())
+        .collect();
+    assert_eq!(of_it, ["drain"]);
+    let turn = |name: &str| state.hosts[name].turn.host.clone();
+    for (step, host) in &world.done {
+        let (one, other) = (turn(host), turn(&full));
+        let is_of_group = one.name != full && (one.site, one.group) == (other.site, other.group);
+        assert!(
+            !is_of_group || step != "restart",
+            "the other one of its group serves alone"
+        );
+    }
+}
+
+#[test]
+fn a_controller_that_is_killed_while_hosts_restart_goes_on() {
+    let mut random = Random::new(11);
+    for round in 0..40 {
+        let kills: Vec<usize> = (0..20).map(|_| random.below(25)).collect();
+        let bad = (round % 2 == 1).then(|| format!("h{}", random.below(12)));
+        let world = World {
+            bad: bad.clone(),
+            ..World::default()
+        };
+        let (world, state, stopped) = roll_by(&restarting(), world, &kills);
+        assert_eq!(stopped, None, "{kills:?}");
+        assert!(world.away.is_empty() && is_in_effect(&world), "{kills:?}");
+        let expect = if bad.is_some() { 0 } else { 12 };
+        assert_eq!(world.has.len(), expect, "{kills:?} {state:?}");
+    }
+}
+
+#[test]
+fn a_design_that_would_take_two_of_a_group_down_is_refused() {
+    for (from, to, why) in [
+        ("group = 1", "group = 2", "down at once"),
+        ("drain = [\"d\"]", "drain = []", "are programs"),
+        ("class_max = \"B\"", "class_max = \"X\"", "none of O, F"),
+    ] {
+        let text = format!(
+            "restart = {{ drain = [\"d\"], restart = [\"r\"], ready = [\"y\"] }}\nclass_max = \"B\"\n{DESIGN}"
+        );
+        let error = Rollout::parse(&text.replace(from, to))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(why), "{error}");
+    }
+    assert!(
+        design()
+            .refuses(true)
+            .is_some_and(|why| why.contains("out of service"))
+    );
+    assert!(restarting().refuses(true).is_none() && design().refuses(false).is_none());
 }

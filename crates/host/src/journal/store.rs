@@ -389,6 +389,8 @@ mod tests {
                 deadline_ms: None,
                 network: None,
                 taken: Vec::new(),
+                within_ms: None,
+                guard: None,
             };
             journal.append(begin).unwrap();
             if ends {

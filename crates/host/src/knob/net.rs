@@ -1,4 +1,5 @@
-//! Network cards: channels, rings, coalescing, interrupts, polling threads, packet steering.
+//! Network cards: channels, rings, the spread over queues, coalescing, features, pause frames,
+//! interrupts, polling threads, packet steering, the limit of bytes in a queue.
 
 use super::{Class, Form, Knob, is_plain};
 use crate::facts::interrupts;
@@ -6,6 +7,8 @@ use crate::root::Tree;
 
 const CHANNELS: &[&str] = &["rx", "tx", "other", "combined"];
 const RINGS: &[&str] = &["rx", "tx"];
+const PAUSE: &[&str] = &["autoneg", "rx", "tx"];
+const FEATURES: &[&str] = &["gro", "gro_hw", "gso", "lro", "rxhash", "tso"];
 const COALESCING: &[&str] = &[
     "rx_usecs",
     "rx_frames",
@@ -18,14 +21,17 @@ const COALESCING: &[&str] = &[
 const OF_DEVICE: &[&str] = &[
     "channels",
     "rings",
+    "rss",
     "coalescing",
+    "features",
+    "pause",
     "threaded",
     "napi_defer_hard_irqs",
     "gro_flush_timeout",
     "tx_queue_len",
 ];
 const OF_RECEIVE: &[&str] = &["irq", "rps_cpus", "rps_flow_cnt"];
-const OF_SEND: &[&str] = &["xps_cpus"];
+const OF_SEND: &[&str] = &["xps_cpus", "bql_max"];
 
 /// Returns the knob of `DEVICE.NAME` or `DEVICE.QUEUE.NAME`.
 pub(super) fn find(tree: &dyn Tree, rest: &str) -> Option<Knob> {
@@ -48,6 +54,10 @@ pub(super) fn find(tree: &dyn Tree, rest: &str) -> Option<Knob> {
             (format!("napi/{device}/{thread}"), Form::List)
         }
         "rps_flow_cnt" => (in_queue, Form::PowerOfTwo(1 << 20)),
+        "bql_max" => {
+            let limits = format!("sys/class/net/{device}/queues/{queue}/byte_queue_limits");
+            (format!("{limits}/limit_max"), Form::Number(1_514, 1 << 31))
+        }
         "irq" => {
             let number = interrupts::of_queue(tree, device, queue)?;
             (format!("proc/irq/{number}/smp_affinity_list"), Form::List)
@@ -63,7 +73,10 @@ fn of_device(device: &str, name: &str) -> Option<(String, Form, Class)> {
     Some(match name {
         "channels" => (card, Form::Fields(CHANNELS, 1024), Class::L),
         "rings" => (card, Form::Fields(RINGS, 65_536), Class::L),
+        "rss" => (card, Form::Spread(1024), Class::F),
         "coalescing" => (card, Form::Fields(COALESCING, 100_000), Class::O),
+        "features" => (card, Form::Fields(FEATURES, 1), Class::F),
+        "pause" => (card, Form::Fields(PAUSE, 1), Class::L),
         "threaded" => (own, Form::Number(0, 1), Class::O),
         "napi_defer_hard_irqs" => (own, Form::Number(0, 1_000), Class::O),
         "gro_flush_timeout" => (own, Form::Number(0, 10_000_000), Class::O),

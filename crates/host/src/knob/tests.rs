@@ -22,6 +22,23 @@ fn ids_lead_to_files() {
         "sys/devices/system/cpu/cpufreq/policy10/scaling_governor",
     );
     check("net.eth0.rings", "ethtool/eth0/rings");
+    check("net.eth0.rss", "ethtool/eth0/rss");
+    check("net.eth0.features", "ethtool/eth0/features");
+    check("net.eth0.pause", "ethtool/eth0/pause");
+    check(
+        "net.eth0.tx-0.bql_max",
+        "sys/class/net/eth0/queues/tx-0/byte_queue_limits/limit_max",
+    );
+    check(
+        "cpu.cpu10.latency_us",
+        "sys/devices/system/cpu/cpu10/power/pm_qos_resume_latency_us",
+    );
+    check(
+        "cpu.cpu10.state2.off",
+        "sys/devices/system/cpu/cpu10/cpuidle/state2/disable",
+    );
+    check("process.cpus", "etc/forebay/cpus");
+    check("firmware.cpu.snoop", "firmware/cpu.snoop");
     // The name of a VLAN contains a dot.
     check("net.eth0.100.rings", "ethtool/eth0.100/rings");
     check(
@@ -42,6 +59,13 @@ fn what_is_in_no_table_is_no_knob() {
         "net.eth0.mtu",
         "net.eth0/..rings",
         "cpu.policy0/../x.governor",
+        "cpu.cpu0/../x.latency_us",
+        "cpu.cpux.latency_us",
+        "cpu.cpu0.state.off",
+        "cpu.cpu0.other2.off",
+        "process.environ",
+        "firmware.",
+        "firmware.a/b",
         "file.etc.passwd",
         "sysctl",
         "",
@@ -79,6 +103,9 @@ fn what_makes_others_anew_comes_first() {
         "net.eth0.rx-0.rps_cpus",
         "net.eth0.rx-0.irq",
         "net.eth0.rings",
+        "net.eth0.features",
+        "net.eth0.rss",
+        "process.cpus",
         "net.eth0.channels",
     ];
     ids.sort_by_key(|id| turn(id));
@@ -87,9 +114,12 @@ fn what_makes_others_anew_comes_first() {
         [
             "net.eth0.channels",
             "net.eth0.rings",
+            "net.eth0.rss",
+            "net.eth0.features",
             "net.eth0.rx-0.irq",
             "net.eth0.rx-0.rps_cpus",
-            "sysctl.vm.swappiness"
+            "sysctl.vm.swappiness",
+            "process.cpus"
         ]
     );
 }

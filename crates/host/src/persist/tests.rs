@@ -32,6 +32,7 @@ fn keep(fake: &Fake, state: &Path, item: &str, want: &str, until_reboot: bool) -
         changes: &changes,
         confirm_within_ms: None,
         taken: Vec::new(),
+        ..Order::default()
     };
     let id = change::begin(fake, state, order, |_| Ok(()))
         .unwrap()
@@ -162,4 +163,139 @@ fn a_damaged_memory_of_starts_is_no_good_news() {
     std::fs::write(state.path().join("starts.json"), "[{\"boot").unwrap();
     start(&fake, "boot-2");
     refused(go(&fake, state.path()), "did not live");
+}
+
+const SNOOP: &str = "firmware/cpu.snoop";
+const SNOOP_NOW: &str = "firmware-now/cpu.snoop";
+
+fn with_firmware() -> Fake {
+    let fake = host();
+    fake.set(SNOOP, "[early] home");
+    fake.set(SNOOP_NOW, "early");
+    fake.habit(SNOOP, crate::fake::Habit::Chooses)
+}
+
+fn stage(fake: &Fake, state: &Path) -> String {
+    let changes = [Change {
+        item: "firmware.cpu.snoop".to_owned(),
+        want: "home".to_owned(),
+    }];
+    let order = Order {
+        host: Facts::read(fake).fingerprint(),
+        changes: &changes,
+        confirm_within_ms: Some(60_000),
+        ..Order::default()
+    };
+    change::begin(fake, state, order, |_| Ok(()))
+        .unwrap()
+        .unwrap()
+        .transaction
+}
+
+fn standing(fake: &Fake, state: &Path) -> TransactionStanding {
+    let boot = boot::id(fake);
+    transactions(state).unwrap().last().unwrap().standing(&boot)
+}
+
+/// A restart does not end what the firmware keeps: it is open still, waits again for its
+/// confirmation, and is taken back by staging the old value.
+#[test]
+fn a_setting_of_the_firmware_outlives_the_start_that_brings_it() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = with_firmware();
+    let id = stage(&fake, state.path());
+    let verdict = |fake: &Fake| {
+        let seen = crate::watch::look(fake, &boot::id(fake), &transactions(state.path()).unwrap());
+        seen[0].verdict
+    };
+    assert_eq!(verdict(&fake), crate::watch::Verdict::Waiting);
+    start(&fake, "boot-2");
+    fake.set(SNOOP_NOW, "home");
+    assert_eq!(standing(&fake, state.path()), TransactionStanding::Open);
+    assert_eq!(verdict(&fake), crate::watch::Verdict::Same);
+    let watched = std::cell::RefCell::new(Vec::new());
+    let resumed = change::resume(&fake, state.path(), |id| {
+        watched.borrow_mut().push(id.to_owned());
+        Ok(())
+    });
+    assert_eq!(resumed.unwrap(), [id.clone()]);
+    assert_eq!(*watched.borrow(), [id.clone()]);
+    let deadline = transactions(state.path()).unwrap()[0]
+        .deadline("boot-2")
+        .unwrap();
+    assert!(deadline > boot::now_ms() && deadline <= boot::now_ms() + 60_000);
+    // Once a boot.
+    assert_eq!(
+        change::resume(&fake, state.path(), |_| Ok(())).unwrap(),
+        Vec::<String>::new()
+    );
+    let undone = change::undo(&fake, state.path(), change::UndoSelection::default()).unwrap();
+    assert_eq!(undone[0].1[0].outcome, crate::undo::UndoOutcome::Restored);
+    assert_eq!(fake.files()[SNOOP], "[early] home\n");
+    assert_eq!(standing(&fake, state.path()), TransactionStanding::Closed);
+}
+
+#[test]
+fn what_waits_for_its_confirmation_keeps_no_start_from_applying_the_rest() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = with_firmware();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    let id = stage(&fake, state.path());
+    start(&fake, "boot-2");
+    let BootOutcome::Applied { report } = go(&fake, state.path()) else {
+        panic!("it applies what is kept");
+    };
+    assert!(report.whole);
+    assert_eq!(fake.files()[SWAPPINESS], "1\n");
+    let all = transactions(state.path()).unwrap();
+    let waiting = all.iter().find(|one| one.id == id).unwrap();
+    assert_eq!(waiting.standing("boot-2"), TransactionStanding::Open);
+    change::confirm(&fake, state.path(), &id, false)
+        .unwrap()
+        .unwrap();
+}
+
+/// A start writes nothing to the firmware, which has its settings still; undo knows the value from
+/// before the first start.
+#[test]
+fn what_the_firmware_keeps_is_taken_back_to_what_was_before_all_starts() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = with_firmware();
+    let id = stage(&fake, state.path());
+    change::confirm(&fake, state.path(), &id, false)
+        .unwrap()
+        .unwrap();
+    keep(&fake, state.path(), "sysctl.vm.swappiness", "1", false);
+    for boot in ["boot-2", "boot-3"] {
+        start(&fake, boot);
+        let writes = fake.writes.get();
+        assert!(matches!(
+            go(&fake, state.path()),
+            BootOutcome::Applied { .. }
+        ));
+        assert_eq!(fake.writes.get(), writes + 1, "the sysctl alone");
+        lived(&fake, state.path()).unwrap();
+    }
+    let down_to = change::UndoSelection {
+        to: Some(&id),
+        ..change::UndoSelection::default()
+    };
+    change::undo(&fake, state.path(), down_to).unwrap();
+    assert_eq!(fake.files()[SNOOP], "[early] home\n");
+    assert_eq!(fake.files()[SWAPPINESS], "60\n");
+}
+
+/// Without its controller the value of the firmware is unknown: it is not taken for gone.
+#[test]
+fn a_controller_that_is_not_named_keeps_the_transaction_open() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = with_firmware();
+    stage(&fake, state.path());
+    fake.remove(SNOOP);
+    let undone = change::undo(&fake, state.path(), change::UndoSelection::default()).unwrap();
+    assert!(matches!(
+        undone[0].1[0].outcome,
+        crate::undo::UndoOutcome::Refused { .. }
+    ));
+    assert_eq!(standing(&fake, state.path()), TransactionStanding::Open);
 }

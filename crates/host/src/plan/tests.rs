@@ -141,6 +141,50 @@ fn what_is_refused_says_why() {
 }
 
 #[test]
+fn settings_of_the_firmware_are_a_plan_of_their_own() {
+    let fake = host();
+    fake.set("firmware/cpu.snoop", "[early] home");
+    let snoop = item("firmware.cpu.snoop", "\"home\"", "").replace("\"O\"", "\"B\"");
+    let mut allowed = allowed();
+    allowed.class_max = Class::B;
+    let alone = decide(&fake, &snoop, &allowed).unwrap();
+    assert_eq!(alone, ["firmware.cpu.snoop=home"]);
+    let mixed = snoop.clone() + &item("sysctl.vm.swappiness", "1", "");
+    let refusals = decide(&fake, &mixed, &allowed).unwrap_err();
+    assert!(refusals[0].contains("a plan of their own"), "{refusals:?}");
+    allowed.class_max = Class::L;
+    let refusals = decide(&fake, &snoop, &allowed).unwrap_err();
+    assert!(
+        refusals[0].contains("a restart of the host"),
+        "{refusals:?}"
+    );
+}
+
+#[test]
+fn what_destroys_data_is_never_applied() {
+    let mut allowed = allowed();
+    allowed.class_max = Class::D;
+    let lie = item("sysctl.vm.swappiness", "1", "").replace("\"O\"", "\"D\"");
+    refused(&lie, &allowed, "advice only");
+}
+
+#[test]
+fn a_guard_is_part_of_the_plan_or_it_is_none() {
+    let guard = "[guard]\ndrop_ppm_max = 50\nwindow = \"5m\"\n";
+    let plan = plan_for("h", guard);
+    assert_eq!(plan.guard.as_ref().unwrap().drop_ppm_max, Some(50.0));
+    assert_eq!(Plan::parse(&plan.text().unwrap()).unwrap(), plan);
+    for (text, why) in [
+        ("[guard]\n", "neither"),
+        ("[guard]\ndrops_max = 5\n", "unknown field"),
+        ("[guard]\ndrop_ppm_max = 50\nwindow = \"soon\"\n", "window"),
+    ] {
+        let error = Plan::parse(&format!("version = 1\nhost = \"h\"\n{text}")).unwrap_err();
+        assert!(format!("{error:#}").contains(why), "{error:#}");
+    }
+}
+
+#[test]
 fn a_plan_for_another_host_is_refused() {
     let fake = host();
     let facts = Facts::read(&fake);

@@ -1,52 +1,118 @@
 //! The settings of a network card that need an `ioctl`, under names like files: `DEVICE/rings`,
-//! `DEVICE/channels`, `DEVICE/coalescing` (readable and writable) and `DEVICE/statistics`.
+//! `DEVICE/channels`, `DEVICE/coalescing`, `DEVICE/pause`, `DEVICE/features`, `DEVICE/rss`
+//! (readable and writable) and `DEVICE/statistics`; and what the queues of all cards dropped, as
+//! `qdisc/all`.
 //!
-//! Texts are `rx=256 tx=256 rx_max=4096`; fields that a write does not name stay unchanged.
-//! Invariant: an operation that a driver does not support is the kernel's own error, never an
-//! invented value.
+//! Texts are `rx=256 tx=256 rx_max=4096`; fields that a write does not name stay unchanged. `rss`
+//! is the queue of each entry of the table, or `equal=4` in a write. Invariant: an operation that a
+//! driver does not support is the kernel's own error, never an invented value.
 
+use std::fmt::Write as _;
 use std::io;
 
-use platform::os::ethtool::{self, Field, Table};
+use platform::bounded;
+use platform::os::ethtool::{self, Field, Table, features, rss};
+use platform::os::qdisc;
 
-use crate::form::fields;
+use crate::form::{Spread, fields, spread};
 
 /// Prefix of these names.
 pub(super) const PREFIX: &str = "ethtool/";
+/// The name of what the queues dropped.
+pub(super) const QDISC: &str = "qdisc/all";
 
-fn table(name: &str) -> io::Result<(&str, Option<Table>)> {
+/// What a name denotes.
+enum CardSetting {
+    Of(Table),
+    Features,
+    Spread,
+    Statistics,
+}
+
+fn setting(name: &str) -> io::Result<(&str, CardSetting)> {
     let (device, what) = name.rsplit_once('/').ok_or(io::ErrorKind::NotFound)?;
-    let table = match what {
-        "rings" => Some(Table::Rings),
-        "channels" => Some(Table::Channels),
-        "coalescing" => Some(Table::Coalescing),
-        "statistics" => None,
+    let setting = match what {
+        "rings" => CardSetting::Of(Table::Rings),
+        "channels" => CardSetting::Of(Table::Channels),
+        "coalescing" => CardSetting::Of(Table::Coalescing),
+        "pause" => CardSetting::Of(Table::Pause),
+        "features" => CardSetting::Features,
+        "rss" => CardSetting::Spread,
+        "statistics" => CardSetting::Statistics,
         _ => return Err(io::ErrorKind::NotFound.into()),
     };
-    Ok((device, table))
+    Ok((device, setting))
 }
 
 pub(super) fn read(name: &str) -> io::Result<String> {
-    let (device, table) = table(name)?;
-    let Some(table) = table else {
-        let statistics = ethtool::statistics(device)?;
-        let line = |(name, value): &(String, u64)| format!("{name}: {value}\n");
-        return Ok(statistics.iter().map(line).collect());
+    let (device, setting) = setting(name)?;
+    let texts: Vec<String> = match setting {
+        CardSetting::Of(table) => {
+            let text = |field: &Field| format!("{}={}", field.name, field.value);
+            ethtool::read(device, table)?.iter().map(text).collect()
+        }
+        CardSetting::Features => {
+            let text = |(name, on): &(&str, bool)| format!("{name}={}", u8::from(*on));
+            features::read(device)?.iter().map(text).collect()
+        }
+        CardSetting::Spread => rss::read(device)?.iter().map(u32::to_string).collect(),
+        CardSetting::Statistics => {
+            let statistics = ethtool::statistics(device)?;
+            let line = |(name, value): &(String, u64)| format!("{name}: {value}\n");
+            return Ok(statistics.iter().map(line).collect());
+        }
     };
-    let fields = ethtool::read(device, table)?;
-    let text = |field: &Field| format!("{}={}", field.name, field.value);
-    let texts: Vec<String> = fields.iter().map(text).collect();
     Ok(texts.join(" ") + "\n")
 }
 
 pub(super) fn write(name: &str, text: &str) -> io::Result<()> {
-    let (device, table) = table(name)?;
-    let table = table.ok_or(io::ErrorKind::PermissionDenied)?;
-    let fields = fields(text).ok_or(io::ErrorKind::InvalidInput)?;
-    let mut wanted = Vec::new();
-    for (name, value) in &fields {
-        let value = u32::try_from(*value).map_err(|_| io::ErrorKind::InvalidInput)?;
-        wanted.push((name.as_str(), value));
+    let (device, setting) = setting(name)?;
+    let wanted = || fields(text).ok_or(io::Error::from(io::ErrorKind::InvalidInput));
+    match setting {
+        CardSetting::Of(table) => {
+            let fields = wanted()?;
+            let mut wanted = Vec::new();
+            for (name, value) in &fields {
+                let value = u32::try_from(*value).map_err(|_| io::ErrorKind::InvalidInput)?;
+                wanted.push((name.as_str(), value));
+            }
+            ethtool::write(device, table, &wanted)
+        }
+        CardSetting::Features => {
+            let fields = wanted()?;
+            let on = |(name, value): &(String, i64)| (name.clone(), *value != 0);
+            let wanted: Vec<(String, bool)> = fields.iter().map(on).collect();
+            let wanted: Vec<(&str, bool)> =
+                wanted.iter().map(|(name, on)| (&**name, *on)).collect();
+            features::write(device, &wanted)
+        }
+        CardSetting::Spread => {
+            let spread = spread(text).ok_or(io::ErrorKind::InvalidInput)?;
+            rss::write(
+                device,
+                &match spread {
+                    Spread::Equal(queues) => rss::Spread::Equal(queues),
+                    Spread::Table(table) => rss::Spread::Table(table),
+                },
+            )
+        }
+        CardSetting::Statistics => Err(io::ErrorKind::PermissionDenied.into()),
     }
-    ethtool::write(device, table, &wanted)
+}
+
+/// Returns what the queue at the root of each device has dropped, a line per device.
+pub(super) fn qdiscs() -> io::Result<String> {
+    let found = qdisc::all()?;
+    let mut text = String::new();
+    for entry in std::fs::read_dir("/sys/class/net")? {
+        let name = entry?.file_name();
+        let Some(name) = name.to_str() else { continue };
+        let index = bounded::kernel_text(format!("/sys/class/net/{name}/ifindex"));
+        let index = index.ok().and_then(|index| index.trim().parse().ok());
+        for one in found.iter().filter(|one| Some(one.device) == index) {
+            let (kind, drops, overlimits) = (&one.kind, one.drops, one.overlimits);
+            let _ = writeln!(text, "{name} {kind} drops={drops} overlimits={overlimits}");
+        }
+    }
+    Ok(text)
 }

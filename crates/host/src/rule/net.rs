@@ -12,6 +12,15 @@ const SOFTIRQ_SHARE: f64 = 0.10;
 /// Largest useful ring; a larger one costs more in the caches than it saves.
 const RING_MAX: u32 = 8_192;
 const IMBALANCE: f64 = 0.5;
+/// The file of the server's CPUs.
+const OF_SERVER: &str = "process.cpus";
+/// The CPUs of the broker that runs.
+const RUNNING: &str = "server.cpus";
+/// Kinds of queues that hold as many packets as the card's `tx_queue_len`; the others drop on
+/// purpose.
+const BY_LENGTH: &[&str] = &["pfifo_fast", "pfifo"];
+/// Longest useful queue: a longer one is delay.
+const QUEUE_LENGTH_MAX: i64 = 10_000;
 
 pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
     for nic in split::cards(&seen.facts) {
@@ -19,6 +28,8 @@ pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
         let queues = channels(seen, nic, found);
         interrupts(seen, nic, queues, found);
         steering(seen, nic, found);
+        spread(seen, nic, queues, found);
+        sending(seen, nic, found);
     }
     backlog(seen, found);
     budget(seen, found);
@@ -122,12 +133,39 @@ fn interrupts(seen: &RuleInput, nic: &Nic, queues: Option<usize>, found: &mut Ru
     }
 }
 
-/// Advises the operator which CPUs the server should use.
+/// Gives the server the CPUs that take no interrupts, by the file that it reads at its start;
+/// without such a file the operator is advised.
 fn server_cpus(seen: &RuleInput, found: &mut RuleOutput) {
     if seen.of("cpu.softirq_share_max") < SOFTIRQ_SHARE {
         return;
     }
-    let text = match split::split(&seen.facts) {
+    let split = split::split(&seen.facts);
+    if let Some(split) = &split {
+        let why = format!(
+            "CPUs {} take the cards' interrupts; the broker that runs moves to the others",
+            split.interrupts
+        );
+        let evidence = format!("cpu.softirq_share_max >= {SOFTIRQ_SHARE}");
+        let said = RuleReasons::new(Confidence::Medium, evidence, why);
+        found
+            .items
+            .extend(seen.item(RUNNING, split.server.to_string(), said));
+    }
+    if let Some(split) = &split
+        && seen.knobs.contains_key(OF_SERVER)
+    {
+        let why = format!(
+            "CPUs {} take the cards' interrupts; the server starts on the others",
+            split.interrupts
+        );
+        let evidence = format!("cpu.softirq_share_max >= {SOFTIRQ_SHARE}");
+        let said = RuleReasons::new(Confidence::Medium, evidence, why);
+        found
+            .items
+            .extend(seen.item(OF_SERVER, split.server.to_string(), said));
+        return;
+    }
+    let text = match split {
         Some(split) => format!(
             "start the broker with process.cpus={}: CPUs {} take the cards' interrupts",
             split.server, split.interrupts
@@ -166,6 +204,50 @@ fn steering(seen: &RuleInput, nic: &Nic, found: &mut RuleOutput) {
             said,
         ));
     }
+}
+
+/// Spreads packets over all queues again, if a table set by hand leaves some of them out.
+fn spread(seen: &RuleInput, nic: &Nic, queues: Option<usize>, found: &mut RuleOutput) {
+    let id = format!("net.{}.rss", nic.name);
+    let Some((_, now)) = seen.knobs.get(&id) else {
+        return;
+    };
+    let uneven = seen.of(&format!("net.{}.imbalance", nic.name));
+    // A change of channels makes the kernel spread again.
+    if queues.is_some() || uneven < IMBALANCE || nic.rx_queues < 2 {
+        return;
+    }
+    let want = format!("equal={}", nic.rx_queues);
+    let why = format!(
+        "interrupts of its {} queues are uneven ({uneven:.2}), and the table sends packets by {now:?}",
+        nic.rx_queues
+    );
+    let evidence = format!("net.{}.imbalance >= {IMBALANCE}", nic.name);
+    let said = RuleReasons::new(Confidence::Medium, evidence, why);
+    found.items.extend(seen.item(&id, want, said));
+}
+
+/// Lengthens the queue in which packets wait to be sent, if it was full.
+fn sending(seen: &RuleInput, nic: &Nic, found: &mut RuleOutput) {
+    let name = &nic.name;
+    let dropped = seen.of(&format!("net.{name}.qdisc_drops"));
+    let by_length = nic
+        .qdisc
+        .as_deref()
+        .is_some_and(|kind| BY_LENGTH.contains(&kind));
+    let id = format!("net.{name}.tx_queue_len");
+    if dropped <= 0.0 || !by_length {
+        return;
+    }
+    let Some(now) = seen.number(&id) else { return };
+    let want = now.saturating_mul(2).min(QUEUE_LENGTH_MAX);
+    let why = format!("{dropped} packets found the queue of {now} full before they were sent");
+    let said = RuleReasons::new(
+        Confidence::Medium,
+        format!("net.{name}.qdisc_drops > 0"),
+        why,
+    );
+    found.items.extend(seen.item(&id, want, said));
 }
 
 fn backlog(seen: &RuleInput, found: &mut RuleOutput) {

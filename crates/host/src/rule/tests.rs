@@ -120,7 +120,7 @@ fn what_people_disagree_about_is_only_an_experiment() {
 #[test]
 fn what_is_proposed_can_be_applied_to_the_host_it_was_proposed_for() {
     for (name, host) in fixtures::all() {
-        for profile in [Profile::Latency, Profile::Throughput] {
+        for profile in [Profile::Latency, Profile::Throughput, Profile::Keyed] {
             let seen = RuleInput::read(&host, profile);
             let found = propose(&seen);
             let text = plan(&seen, &found).text().unwrap();
@@ -165,4 +165,136 @@ fn real_machines_are_divided_at_the_nodes_of_their_cards() {
     let seen = RuleInput::read(&fixtures::eks(), Profile::Throughput);
     assert!(seen.of("net.eth0.imbalance") < 0.1);
     assert_eq!(propose(&seen), RuleOutput::default());
+}
+
+#[test]
+fn huge_pages_are_tried_either_way_by_what_the_host_is_for() {
+    let host = fixtures::two_sockets();
+    host.set(
+        "sys/kernel/mm/transparent_hugepage/enabled",
+        "always [madvise] never",
+    );
+    host.set("proc/sys/kernel/numa_balancing", "1");
+    let keyed = items(&found(&host, Profile::Keyed));
+    assert!(
+        keyed.contains(&"mm.thp.enabled=always".to_owned()),
+        "{keyed:?}"
+    );
+    assert!(
+        keyed.contains(&"sysctl.kernel.numa_balancing=0".to_owned()),
+        "{keyed:?}"
+    );
+    let latency = items(&found(&host, Profile::Latency));
+    assert!(
+        !latency.iter().any(|item| item.starts_with("mm.thp")),
+        "{latency:?}"
+    );
+}
+
+#[test]
+fn a_table_that_leaves_queues_out_is_made_equal() {
+    let host = fixtures::eks();
+    host.set("ethtool/eth0/rss", "0 0 0 0 1 1 1 1");
+    for queue in 0..4 {
+        host.set(
+            &format!("sys/class/net/eth0/queues/rx-{queue}/rps_flow_cnt"),
+            "0",
+        );
+    }
+    let mut seen = RuleInput::read(&host, Profile::Throughput);
+    assert!(
+        !items(&propose(&seen))
+            .iter()
+            .any(|item| item.contains(".rss=")),
+        "they are even"
+    );
+    seen.evidence.insert("net.eth0.imbalance".to_owned(), 0.6);
+    let items = items(&propose(&seen));
+    assert!(
+        items.contains(&"net.eth0.rss=equal=4".to_owned()),
+        "{items:?}"
+    );
+}
+
+#[test]
+fn a_queue_that_was_full_before_sending_is_doubled_if_it_counts_packets() {
+    let host = fixtures::two_sockets();
+    let length = |qdisc: &str| {
+        host.set("qdisc/all", qdisc);
+        let items = items(&found(&host, Profile::Throughput));
+        items.into_iter().find(|item| item.contains("tx_queue_len"))
+    };
+    assert_eq!(
+        length("eth0 pfifo_fast drops=7 overlimits=0"),
+        Some("net.eth0.tx_queue_len=2000".to_owned())
+    );
+    assert_eq!(length("eth0 pfifo_fast drops=0 overlimits=0"), None);
+    assert_eq!(
+        length("eth0 fq_codel drops=7 overlimits=0"),
+        None,
+        "it drops on purpose"
+    );
+}
+
+#[test]
+fn the_servers_cpus_are_an_item_where_it_reads_them_from_a_file() {
+    let host = fixtures::two_sockets();
+    host.set("etc/forebay/cpus", "0-15");
+    host.set("server/cpus", "0-15");
+    let found = found(&host, Profile::Throughput);
+    let split = split::split(&Facts::read(&host)).unwrap();
+    let of_server = found
+        .items
+        .iter()
+        .find(|item| item.id == "process.cpus")
+        .unwrap();
+    assert_eq!(of_server.wanted().unwrap(), split.server.to_string());
+    assert_eq!(of_server.class, knob::Class::P);
+    let running = found
+        .items
+        .iter()
+        .find(|item| item.id == "server.cpus")
+        .unwrap();
+    assert_eq!(running.wanted().unwrap(), split.server.to_string());
+    assert!(
+        !found
+            .advice
+            .iter()
+            .any(|advice| advice.about == "process.cpus")
+    );
+}
+
+#[test]
+fn deep_idle_states_are_an_experiment() {
+    let items = items(&found(&fixtures::two_sockets(), Profile::Latency));
+    let server = split::split(&Facts::read(&fixtures::two_sockets()))
+        .unwrap()
+        .server;
+    let wakes: Vec<&String> = items
+        .iter()
+        .filter(|item| item.ends_with(".latency_us=20"))
+        .collect();
+    assert_eq!(
+        wakes.len(),
+        server.len(),
+        "those that take interrupts are left: {items:?}"
+    );
+    assert!(items.contains(&"net.eth0.features=gro=0".to_owned()));
+}
+
+#[test]
+fn the_snoop_mode_is_advice_and_waiting_is_said() {
+    let advice = |host: &Fake, profile: Profile| {
+        let found = found(host, profile);
+        let about = found.advice.into_iter().map(|advice| advice.about);
+        about.collect::<Vec<_>>()
+    };
+    assert!(advice(&fixtures::snc(), Profile::Latency).contains(&"firmware.cpu.snoop".to_owned()));
+    let host = fixtures::two_sockets();
+    assert!(!advice(&host, Profile::Throughput).contains(&"pressure.memory".to_owned()));
+    host.set(
+        "proc/pressure/memory",
+        "some avg10=0 total=9\nfull avg10=0 avg60=0 avg300=2.1 total=18000000000\n",
+    );
+    assert!(advice(&host, Profile::Throughput).contains(&"pressure.memory".to_owned()));
 }

@@ -17,6 +17,11 @@ fn recreates(item: &str) -> Option<String> {
         .then(|| format!("net.{card}."))
 }
 
+/// Returns whether an item that cannot be taken back now may be after its card's channels.
+pub(super) fn may_wait(entry: &Entry) -> bool {
+    entry.item.starts_with("net.") && entry.item.ends_with(".rss")
+}
+
 /// Gives those settings of a card's queues their old values again that were taken back before its
 /// channels or rings were.
 pub(super) fn restore_again(
@@ -43,7 +48,8 @@ pub(super) fn restore_again(
             continue;
         };
         let Ok(found) = knob.read(tree) else { continue };
-        if !is_old(&knob, &found, entry) {
+        // The kernel's own spread looks like one that was set, but follows the number of queues.
+        if !is_old(&knob, &found, entry) || may_wait(entry) {
             restore(tree, &knob, entry).map_err(|error| format!("{}: {error}", entry.item))?;
         }
     }

@@ -60,7 +60,7 @@ type Item = (
     Option<Habit>,
 );
 
-const ITEMS: [Item; 20] = [
+const ITEMS: [Item; 28] = [
     (
         "sysctl.net.core.somaxconn",
         "proc/sys/net/core/somaxconn",
@@ -195,6 +195,56 @@ const ITEMS: [Item; 20] = [
         Some(Habit::PowerOfTwo),
     ),
     (
+        "net.eth0.rss",
+        "ethtool/eth0/rss",
+        "0 1 2 3 0 1 2 3",
+        "equal=2",
+        Some(Habit::Spreads("eth0")),
+    ),
+    (
+        "net.eth0.features",
+        "ethtool/eth0/features",
+        "gro=1 gso=1 lro=0 tso=1",
+        "gro=0 tso=0",
+        Some(Habit::Fixes("none")),
+    ),
+    (
+        "net.eth0.pause",
+        "ethtool/eth0/pause",
+        "autoneg=0 rx=1 tx=1",
+        "rx=0",
+        Some(Habit::Fixes("none")),
+    ),
+    (
+        "net.eth0.tx-0.bql_max",
+        "sys/class/net/eth0/queues/tx-0/byte_queue_limits/limit_max",
+        "1879048192",
+        "262144",
+        None,
+    ),
+    (
+        "cpu.cpu1.latency_us",
+        "sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us",
+        "0",
+        "20",
+        None,
+    ),
+    (
+        "cpu.cpu1.state3.off",
+        "sys/devices/system/cpu/cpu1/cpuidle/state3/disable",
+        "0",
+        "1",
+        None,
+    ),
+    ("process.cpus", "etc/forebay/cpus", "0-7", "1-7", None),
+    (
+        "firmware.cpu.snoop",
+        "firmware/cpu.snoop",
+        "[early] home cluster-on-die",
+        "home",
+        Some(Habit::Chooses),
+    ),
+    (
         "net.eth0.gro_flush_timeout",
         "sys/class/net/eth0/gro_flush_timeout",
         "0",
@@ -216,6 +266,7 @@ fn scratch() -> tempfile::TempDir {
 
 fn host() -> Fake {
     let mut fake = Fake::new(&[
+        ("proc/sys/kernel/random/boot_id", "boot"),
         ("proc/sys/vm/dirty_background_ratio", "10"),
         ("proc/sys/vm/dirty_bytes", "1048576"),
     ]);
@@ -256,6 +307,8 @@ fn begin(store: &Store) -> JournalFile {
         deadline_ms,
         network: None,
         taken: Vec::new(),
+        within_ms: None,
+        guard: None,
     })
     .unwrap();
     file
@@ -611,6 +664,8 @@ fn a_card_of_another_network_namespace_is_not_written() {
         deadline_ms: None,
         network: Some("net:[1]".to_owned()),
         taken: Vec::new(),
+        within_ms: None,
+        guard: None,
     })
     .unwrap();
     let change = |item: &str, want: &str| Change {
@@ -648,4 +703,60 @@ fn a_card_of_another_network_namespace_is_not_written() {
     );
     assert_eq!(fake.read("proc/sys/net/core/somaxconn").unwrap(), "4096\n");
     assert!(transactions(dir.path()).unwrap()[0].closed.is_some());
+}
+
+/// Fewer queues, and packets over fewer of them: on the way back, the spread is refused until there
+/// are as many queues as before.
+#[test]
+fn a_spread_over_more_queues_than_there_are_waits_for_them() {
+    let dir = scratch();
+    let fake = Fake::new(&[
+        ("ethtool/eth0/channels", "combined_max=63 combined=8"),
+        ("ethtool/eth0/rss", "0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7"),
+    ])
+    .habit("ethtool/eth0/channels", Habit::Renumbers("eth0", "0-7"))
+    .habit("ethtool/eth0/rss", Habit::Spreads("eth0"));
+    let before = fake.files();
+    let change = |item: &str, want: &str| Change {
+        item: item.to_owned(),
+        want: want.to_owned(),
+    };
+    let changes = [
+        change("net.eth0.channels", "combined=4"),
+        change("net.eth0.rss", "equal=2"),
+    ];
+    let store = Store::lock(dir.path(), "boot").unwrap();
+    let mut log = store.begin().unwrap();
+    assert!(
+        apply(&fake, &mut log, &changes)
+            .unwrap()
+            .iter()
+            .all(|one| one.outcome.is_well())
+    );
+    let transaction = transactions(dir.path()).unwrap().remove(0);
+    let undone = undo(&fake, &mut log, &transaction, None).unwrap();
+    assert_eq!(undone.len(), 2);
+    // Refused at first, and the kernel's own again with the channels.
+    let spread = &undone[1];
+    assert_eq!(spread.item, "net.eth0.rss");
+    assert!(
+        undone
+            .iter()
+            .all(|one| matches!(one.outcome, UndoOutcome::Restored | UndoOutcome::Untouched)),
+        "{undone:?}"
+    );
+    assert_eq!(differences(&fake.files(), &before), Vec::<String>::new());
+}
+
+/// A card that keeps a feature says so by what is read back.
+#[test]
+fn a_feature_that_the_card_keeps_ends_the_plan() {
+    let dir = scratch();
+    let fake = Fake::new(&[("ethtool/eth0/features", "gro=1 lro=0 tso=1")])
+        .habit("ethtool/eth0/features", Habit::Fixes("lro"));
+    let applied = applied(&fake, dir.path(), "net.eth0.features", "lro=1");
+    assert!(
+        matches!(applied[0].outcome, apply::ApplyOutcome::Ignored { .. }),
+        "{applied:?}"
+    );
 }

@@ -36,6 +36,7 @@ fn kept(fake: &Fake, state: &Path) {
         changes: &changes,
         confirm_within_ms: None,
         taken: Vec::new(),
+        ..Order::default()
     };
     let report = change::begin(fake, state, order, |_| Ok(()))
         .unwrap()

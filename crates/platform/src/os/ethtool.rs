@@ -1,9 +1,13 @@
-//! Rings, channels, coalescing and statistics of network cards, through the `SIOCETHTOOL` ioctl.
+//! Rings, channels, coalescing, pause frames and statistics of network cards, through the
+//! `SIOCETHTOOL` ioctl; features are in `features`, the table of receive queues in `rss`.
 //!
 //! The kernel guarantees the layout of the structures: a command, then 32-bit numbers. Invariants:
 //! only named values change (the card's values are read, the named ones replaced, and all written
 //! back); a name that the table lacks is an error. Not here: which values are good.
 #![allow(unsafe_code, reason = "an ioctl that no safe wrapper has")]
+
+pub mod features;
+pub mod rss;
 
 use std::ffi::c_void;
 use std::io;
@@ -35,6 +39,8 @@ pub enum Table {
     Channels,
     /// `ethtool_coalesce`, its first fields.
     Coalescing,
+    /// `ethtool_pauseparam`.
+    Pause,
 }
 
 /// A named number of a table.
@@ -92,6 +98,12 @@ impl Table {
                     (10, "adaptive_tx"),
                 ],
             },
+            Table::Pause => Layout {
+                get: 0x12,
+                set: 0x13,
+                numbers: 3,
+                names: &[(0, "autoneg"), (1, "rx"), (2, "tx")],
+            },
         }
     }
 }
@@ -132,10 +144,7 @@ fn get(device: &str, layout: &Layout) -> io::Result<Vec<u32>> {
 
 /// Returns the statistics of a device's driver, with the driver's names.
 pub fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
-    // Command, a reserved number, the mask of sets (64 bits), and the returned length.
-    let mut info = [GET_STRING_SET_INFO, 0, 1 << SET_OF_STATISTICS, 0, 0];
-    ask(device, &mut info)?;
-    let count = if info[2] == 0 { 0 } else { info[4] };
+    let count = count_of(device, SET_OF_STATISTICS)?;
     if count == 0 {
         return Ok(Vec::new());
     }
@@ -158,6 +167,14 @@ pub fn statistics(device: &str) -> io::Result<Vec<(String, u64)>> {
     let values = values[2..].chunks_exact(2);
     let pair = |(name, value): (&[u32], &[u32])| (text(name), wide(value[0], value[1]));
     Ok(names.zip(values).take(many).map(pair).collect())
+}
+
+/// Returns how many strings a set of a device has.
+fn count_of(device: &str, set: u32) -> io::Result<u32> {
+    // Command, a reserved number, the mask of sets (64 bits), and the returned length.
+    let mut info = [GET_STRING_SET_INFO, 0, 1 << set, 0, 0];
+    ask(device, &mut info)?;
+    Ok(if info[2] == 0 { 0 } else { info[4] })
 }
 
 fn text(words: &[u32]) -> String {
@@ -197,7 +214,8 @@ fn ask(device: &str, numbers: &mut [u32]) -> io::Result<()> {
     // SAFETY: the request is a whole `ifreq` whose name ends with a zero. Its pointer leads to
     // `numbers`, which is borrowed for longer than the call and is at least as long as the
     // structure of its command: for the commands of `Layout` the kernel copies 4 * (numbers + 1)
-    // bytes, and for strings and statistics there is room for the maximum.
+    // bytes, for strings and statistics there is room for the maximum, and for features and the
+    // table of receive queues the kernel copies no more than the length that the request states.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     if answer < 0 {
         return Err(io::Error::last_os_error());
@@ -214,6 +232,8 @@ mod tests {
         for device in ["", "none0", "a-name-that-is-too-long"] {
             assert!(read(device, Table::Rings).is_err(), "{device}");
             assert!(statistics(device).is_err(), "{device}");
+            assert!(features::read(device).is_err(), "{device}");
+            assert!(rss::read(device).is_err(), "{device}");
         }
     }
 
@@ -221,5 +241,8 @@ mod tests {
     fn the_loopback_has_no_rings() {
         assert!(read("lo", Table::Rings).is_err());
         assert!(write("lo", Table::Channels, &[("combined", 1)]).is_err());
+        assert!(read("lo", Table::Pause).is_err());
+        assert!(rss::read("lo").is_err());
+        assert!(rss::write("lo", &rss::Spread::Equal(1)).is_err());
     }
 }

@@ -13,6 +13,8 @@ struct MadeHost {
     changes: usize,
     blocks: usize,
     alarm_in_test: bool,
+    /// Whether packets are lost, and answers late, with the change.
+    harms: bool,
     /// The number of a block, from 1.
     fails_in: usize,
 }
@@ -27,6 +29,7 @@ fn made(control: f64, test: f64) -> MadeHost {
         changes: 0,
         blocks: 0,
         alarm_in_test: false,
+        harms: false,
         fails_in: 0,
     }
 }
@@ -57,6 +60,23 @@ impl World for MadeHost {
         Ok(Block::Figures(BlockFigures::from([
             ("drops".to_owned(), drops),
             ("rate".to_owned(), 1e6),
+            (
+                DROPPED.to_owned(),
+                if self.harms && self.arm == Arm::Test {
+                    100.0
+                } else {
+                    1.0
+                },
+            ),
+            (RECEIVED.to_owned(), 1e6),
+            (
+                "produce_p99_ms".to_owned(),
+                if self.harms && self.arm == Arm::Test {
+                    9.0
+                } else {
+                    5.0
+                },
+            ),
         ])))
     }
 }
@@ -149,4 +169,23 @@ fn what_was_measured_before_an_error_is_kept() {
     assert_eq!(result.verdict, Verdict::Inconclusive);
     assert_eq!(result.samples.len(), 19);
     assert_eq!(host.arm, Arm::Control);
+}
+
+/// A block with the change that loses more than the plan's guard allows is the last one.
+#[test]
+fn the_guard_of_the_plan_ends_it_at_once() {
+    for (guard, why) in [
+        ("drop_ppm_max = 50.0", "of a million packets"),
+        ("p99_ratio_max = 1.5", "p99_ms: the 99th percentile"),
+    ] {
+        let mut host = made(10.0, 10.0);
+        host.harms = true;
+        let mut design = design("");
+        design.plan_guard = Some(toml::from_str(guard).unwrap());
+        let result = run(&design, &mut host);
+        assert_eq!(result.verdict, Verdict::Harmful, "{}", result.why);
+        assert!(result.why.contains(why), "{}", result.why);
+        assert_eq!(host.arm, Arm::Control);
+        assert!(host.blocks <= 18, "{}", host.blocks);
+    }
 }

@@ -491,6 +491,10 @@ impl<P: Platform> Upkeeping<'_, P> {
                 let mut snapshots = self.upkeep.snapshots.borrow_mut();
                 let place = snapshots.partition_point(|(before, _)| *before <= at);
                 snapshots.insert(place, (at, bytes.into()));
+                assert!(
+                    snapshots.iter().is_sorted_by_key(|(at, _)| *at),
+                    "snapshots are in order"
+                );
                 false
             }
         }

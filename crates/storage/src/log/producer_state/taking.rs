@@ -85,6 +85,10 @@ impl SnapshotTaking {
         }
         match last {
             Some(last) => {
+                assert!(
+                    self.copied.is_none_or(|copied| copied < last),
+                    "each piece is further on"
+                );
                 self.kept.retain(|id, _| *id > last);
                 self.copied = Some(last);
                 true

@@ -201,7 +201,7 @@ impl fmt::Debug for ServerTls {
 }
 
 /// The keys of a store: the first that can sign as the client wants, or else the first, so that a
-/// client with which no suite is shared gets the alert of that (handshake_failure).
+/// client with which no suite is shared gets the alert of that (`handshake_failure`).
 #[derive(Debug)]
 struct Keys(
     // Bounded: `bounds::KEYS_MAX`.

@@ -326,8 +326,6 @@ def sslyze(*arguments):
 def findings_of_sslyze():
     """Mozilla's intermediate profile, and every scan for a known weakness."""
     said, scans = sslyze("--mozilla_config=intermediate")
-    # No part of the profile.
-    scans |= {name: scan for name, scan in sslyze("--mozilla_config=disable", "--early_data")[1].items() if name == "tls_1_3_early_data"}
     # Whether the certificate is known to the roots of Mozilla is not a property of the broker.
     complaints = said.split("COMPLIANCE AGAINST ", 1)[1].splitlines()
     complaints = [line.strip() for line in complaints if line.strip().startswith("*")]
@@ -335,7 +333,7 @@ def findings_of_sslyze():
     weaknesses = {
         "heartbleed": ("is_vulnerable_to_heartbleed", False), "openssl_ccs_injection": ("is_vulnerable_to_ccs_injection", False),
         "tls_compression": ("supports_compression", False), "robot": ("robot_result", None),
-        "session_renegotiation": ("is_vulnerable_to_client_renegotiation_dos", False), "tls_1_3_early_data": ("supports_early_data", False)}
+        "session_renegotiation": ("is_vulnerable_to_client_renegotiation_dos", False)}
     for scan, (name, good) in weaknesses.items():
         result = scans[scan]["result"]
         assert result is not None, f"{scan}: {scans[scan]}"

@@ -173,6 +173,7 @@ fn bounds_that_change_hold_for_the_next_connection() {
             cordoned: broker::node_config::CordonedDirs::Only(Vec::new()),
             move_bytes_per_second: None,
             clock: platform::clock::steps::StepSettings::DEFAULT,
+            stores: BTreeMap::new(),
         };
         Some(Arc::new(config))
     };

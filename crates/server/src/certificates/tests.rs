@@ -217,7 +217,7 @@ async fn it_is_looked_at_each_time_and_when_it_is_asked() {
         ..
     } = world(&file);
     let (ask, asked) = mpsc::channel(1);
-    let keeping = tokio::spawn(certificates.keep(asked, counts));
+    let keeping = tokio::spawn(certificates.keep(asked, None, watch::Sender::new(false), counts));
     in_force.borrow_and_update();
     fs::write(&file, pem()).unwrap();
     in_force.changed().await.unwrap();

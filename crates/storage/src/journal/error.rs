@@ -115,6 +115,9 @@ pub enum JournalError {
         /// The first failure.
         reason: Arc<str>,
     },
+    /// There is no room, and no log lands that would make some. It may be tried again.
+    #[error("the journal is full, and no log lands")]
+    Stuck,
     /// The journal's tasks have ended.
     #[error("the journal is closed")]
     Closed,

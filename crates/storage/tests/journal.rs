@@ -9,6 +9,8 @@ mod world;
 mod crash;
 #[path = "journal/device.rs"]
 mod device;
+#[path = "journal/landing.rs"]
+mod landing;
 #[path = "journal/life.rs"]
 mod life;
 #[path = "journal/scene.rs"]

@@ -197,13 +197,30 @@ impl<F: DiskFile> Committer<F> {
     ///
     /// What has its room is written all the same.
     pub fn withdraw(&self, log: LogId) {
-        let (waiters, bytes) = self.shared.queue.borrow_mut().withdraw(log);
+        let withdrawn = self.shared.queue.borrow_mut().withdraw(log);
+        self.give_back(withdrawn, &JournalError::Closed);
+    }
+
+    /// Gives back what waits for room in the ring, because none is made: its callers get
+    /// [`JournalError::Stuck`], and it is not committed.
+    pub fn give_back_waiting(&self) {
+        let withdrawn = self.shared.queue.borrow_mut().withdraw_stuck();
+        self.give_back(withdrawn, &JournalError::Stuck);
+    }
+
+    fn give_back(&self, (waiters, bytes): (Vec<Waiter>, u64), error: &JournalError) {
         for waiter in waiters {
             // The caller may not wait any more.
-            drop(waiter.send(Err(JournalError::Closed)));
+            drop(waiter.send(Err(error.clone())));
         }
         self.shared.admission.give_back(bytes);
         self.shared.go_on();
+    }
+
+    /// Returns true while a caller waits for room in the ring, or to hand in.
+    pub fn is_waited_for(&self) -> bool {
+        let shared = &self.shared;
+        shared.queue.borrow().is_stuck() || shared.admission.is_waited_for()
     }
 
     /// Ends the use of the ring for a reason outside of it: no commit is written any more.

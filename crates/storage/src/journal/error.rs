@@ -76,6 +76,17 @@ pub enum JournalError {
         /// The ring's file.
         path: PathBuf,
     },
+    /// A log has bytes in the journal, and two folders say that they are its own. No file is
+    /// changed.
+    #[error(
+        "{first} and {second} have the same topic id in partition.metadata, and the journal has bytes of it: remove the one that is a copy"
+    )]
+    TwoFolders {
+        /// One of them.
+        first: PathBuf,
+        /// The other one.
+        second: PathBuf,
+    },
     /// The mark that a ring is void cannot be read: whether the ring counts is not known. Both
     /// files stay as they are.
     #[error("{path} does not say whether its journal counts: remove one of the two")]
@@ -115,6 +126,9 @@ pub enum JournalError {
         /// The first failure.
         reason: Arc<str>,
     },
+    /// There is no room, and no log lands that would make some. It may be tried again.
+    #[error("the journal is full, and no log lands")]
+    Stuck,
     /// The journal's tasks have ended.
     #[error("the journal is closed")]
     Closed,

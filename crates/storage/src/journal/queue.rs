@@ -135,11 +135,30 @@ impl<W> Queue<W> {
     ///
     /// Each submission of the log is of that log alone.
     pub(super) fn withdraw(&mut self, log: LogId) -> (Vec<W>, u64) {
-        let (mut waiters, mut bytes) = (Vec::new(), 0_u64);
         let is_of_log = |one: &Submission| one.parts().all(|part| part.log == log);
+        let withdrawn = self.take_out(is_of_log);
+        assert!(
+            self.waiting.iter().all(|(one, _)| !is_of_log(one)),
+            "nothing of the log waits"
+        );
+        withdrawn
+    }
+
+    /// Takes out all that waits for room, if none is there; returns its waiters and bytes.
+    pub(super) fn withdraw_stuck(&mut self) -> (Vec<W>, u64) {
+        if !self.is_stuck() {
+            return (Vec::new(), 0);
+        }
+        let withdrawn = self.take_out(|_| true);
+        assert!(!self.is_stuck(), "nothing waits for room");
+        withdrawn
+    }
+
+    fn take_out(&mut self, is_meant: impl Fn(&Submission) -> bool) -> (Vec<W>, u64) {
+        let (mut waiters, mut bytes) = (Vec::new(), 0_u64);
         let mut left = VecDeque::with_capacity(self.waiting.len());
         for entry in self.waiting.drain(..) {
-            if is_of_log(&entry.0) {
+            if is_meant(&entry.0) {
                 bytes = bytes.saturating_add(entry.0.bytes());
                 waiters.push(entry.1);
             } else {
@@ -147,10 +166,6 @@ impl<W> Queue<W> {
             }
         }
         self.waiting = left;
-        assert!(
-            self.waiting.iter().all(|(one, _)| !is_of_log(one)),
-            "nothing of the log waits"
-        );
         (waiters, bytes)
     }
 
@@ -207,9 +222,13 @@ impl<W> Queue<W> {
 
     /// Returns true when a caller waits for room in the ring, or for its release.
     pub(super) fn is_room_wanted(&self) -> bool {
-        let is_stuck = !self.waiting.is_empty() && !self.has_next();
         let waits_for_release = self.release_wanted.is_some_and(|of| !self.is_released(of));
-        is_stuck || waits_for_release || self.cuts_waiting > 0
+        self.is_stuck() || waits_for_release || self.cuts_waiting > 0
+    }
+
+    /// Returns true when submissions wait for room.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.waiting.is_empty() && !self.has_next()
     }
 
     /// Notes that a cut begins, or ends, to wait for room.

@@ -17,6 +17,7 @@ use platform::Platform;
 use platform::disk::{Disk, DiskFile};
 use wire::types::Uuid;
 
+use super::commit::Commit;
 use super::error::{JournalError, Result};
 use super::file::{self, OpenRing, ReadRing};
 use super::unlanded::{Key, key};
@@ -28,6 +29,7 @@ pub use report::{RefusedLog, ReplayReport, ReplayedLog, ReplayedRing, UnknownLog
 
 mod apply;
 mod aside;
+mod batch_walk;
 mod homes;
 pub(super) mod image;
 pub(super) mod plan;
@@ -97,6 +99,9 @@ pub async fn replay<P: Platform>(
         }
         let twice = logs_of_two(&found);
         let homes = Homes::read(disk, directory.path).await?;
+        for log in with_commits().flat_map(|ring| &ring.logs) {
+            homes.refuse_two(*log)?;
+        }
         for ring in with_commits() {
             let replay = Replay {
                 disk,
@@ -162,15 +167,20 @@ impl<F: DiskFile> FoundParts<F> {
         let shard = found.header().id.shard;
         let mut logs = BTreeSet::new();
         let (mut commits, mut parts, mut bytes) = (0_u64, 0_u64, 0_u64);
-        let read = found.scan(|commit| {
+        let visit = |commit: Commit<'_>| {
             commits = commits.saturating_add(1);
             for part in commit.parts() {
                 parts = parts.saturating_add(1);
                 bytes = bytes.saturating_add(part.bytes().len() as u64);
                 logs.insert(key(part.log));
             }
-        });
-        let read = read.await?;
+        };
+        // What a clean stop leaves has no commits: nothing can be lost of it.
+        let read = if directory.left_clean {
+            found.glance(visit).await?
+        } else {
+            found.scan(visit).await?
+        };
         let counted = ReplayedRing {
             path: path.to_path_buf(),
             shard,

@@ -107,7 +107,9 @@ pub async fn open_ring<P: Platform>(
         return file::create(disk, &path, id, size, random).await;
     };
     let mut commits: u64 = 0;
-    let read = found.scan(|_| commits = commits.saturating_add(1)).await?;
+    // The replay has read all of it, and begun a use that has no commits yet.
+    let read = found.glance(|_| commits = commits.saturating_add(1));
+    let read = read.await?;
     if commits > 0 {
         return Err(JournalError::Unfit {
             reason: "a ring with commits is replayed before it is opened",

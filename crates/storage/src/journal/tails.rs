@@ -15,8 +15,17 @@ use super::{LogId, Sequence};
 /// The unlanded bytes of all logs.
 #[derive(Default, Debug)]
 pub(super) struct Tails {
-    /// Bounded: the logs with unlanded bytes, and the commits of the ring for each.
-    by_log: BTreeMap<Key, VecDeque<(Sequence, u64)>>,
+    /// Bounded: the logs with unlanded bytes.
+    by_log: BTreeMap<Key, Tail>,
+    bytes: u64,
+}
+
+/// The unlanded bytes of one log.
+#[derive(Default, Debug)]
+struct Tail {
+    /// Bounded: the commits of the ring.
+    by_commit: VecDeque<(Sequence, u64)>,
+    /// All of them: each commit asks for it.
     bytes: u64,
 }
 
@@ -29,14 +38,15 @@ impl Tails {
         }
         self.bytes = self.bytes.saturating_add(bytes);
         let tail = self.by_log.entry(key(part.log)).or_default();
-        match tail.back_mut() {
+        tail.bytes = tail.bytes.saturating_add(bytes);
+        match tail.by_commit.back_mut() {
             Some((last, of_commit)) if *last == sequence => {
                 *of_commit = of_commit.saturating_add(bytes);
             }
             last => {
                 let is_later = last.is_none_or(|(last, _)| *last < sequence);
                 assert!(is_later, "commits are noted in their order");
-                tail.push_back((sequence, bytes));
+                tail.by_commit.push_back((sequence, bytes));
             }
         }
     }
@@ -47,10 +57,13 @@ impl Tails {
             return 0;
         };
         let mut landed: u64 = 0;
-        while let Some((_, bytes)) = tail.pop_front_if(|(sequence, _)| *sequence < below) {
+        let by_commit = &mut tail.by_commit;
+        while let Some((_, bytes)) = by_commit.pop_front_if(|(sequence, _)| *sequence < below) {
             landed = landed.saturating_add(bytes);
         }
-        if tail.is_empty() {
+        tail.bytes = tail.bytes.saturating_sub(landed);
+        if by_commit.is_empty() {
+            assert_eq!(tail.bytes, 0, "the bytes of a log are those of its commits");
             self.by_log.remove(&key(log));
         }
         self.take_away(landed)
@@ -60,15 +73,12 @@ impl Tails {
     pub(super) fn forget(&mut self, log: LogId) -> u64 {
         // A log without bytes has no tail.
         let tail = self.by_log.remove(&key(log)).unwrap_or_default();
-        let bytes = tail.iter().map(|(_, bytes)| *bytes);
-        let forgotten = bytes.fold(0, u64::saturating_add);
-        self.take_away(forgotten)
+        self.take_away(tail.bytes)
     }
 
     /// Returns the bytes of a log.
     pub(super) fn bytes_of(&self, log: LogId) -> u64 {
-        let tail = self.by_log.get(&key(log)).into_iter().flatten();
-        tail.fold(0, |sum, (_, bytes)| sum.saturating_add(*bytes))
+        self.by_log.get(&key(log)).map_or(0, |tail| tail.bytes)
     }
 
     /// Returns the bytes of all logs.

@@ -25,6 +25,7 @@ mod model;
 mod planted;
 mod pressed;
 mod real_disk;
+mod replay_foreign;
 mod replay_image;
 mod replay_story;
 mod replay_world;

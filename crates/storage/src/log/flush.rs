@@ -454,6 +454,10 @@ impl<P: Platform> Flushing<'_, P> {
     }
 
     async fn save_epochs(self) -> Result<()> {
+        let _turn = match &self.0.journal {
+            Some(journal) => Some(journal.turn_to_save_epochs().await?),
+            None => None,
+        };
         if let Some(bytes) = self.take_unsaved_epochs() {
             let path = self.folder().join(leader_epochs::FILE);
             let saved = Box::pin(self.store().disk().replace_file(&path, &bytes)).await;

@@ -28,7 +28,7 @@ use super::Log;
 use crate::checkpoint::moved_log::{self, MovedLog};
 use crate::checkpoint::{leader_epochs, partition_metadata};
 use crate::error::{Error, Result};
-use crate::log::flush::SHORTAGE_RETRY_INTERVAL;
+use crate::log::flush::{SHORTAGE_RETRY_INTERVAL, journaled};
 use crate::segment::Segment;
 use crate::segment::naming::{self, Name, Role, file_path};
 use crate::store::LogPoints;
@@ -191,6 +191,9 @@ impl<P: Platform> Relocation<P> {
         written.map_err(Error::io("write", &note))?;
         let synced = disk.sync_dir(&self.folder).await;
         synced.map_err(Error::dir_sync(&self.folder))?;
+        // A start would put what an earlier stay has left in the journal of the directory over it.
+        let id = (&self.log.partition, self.log.topic_id);
+        drop(journaled::before_opening(&self.log.store, &self.dir, id).await?);
         let home = self.dir.join(naming::folder_name(&self.log.partition));
         let renamed = disk.rename(&self.folder, &home).await;
         renamed.map_err(Error::io("rename", &self.folder))?;

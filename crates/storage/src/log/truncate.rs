@@ -69,6 +69,8 @@ impl<P: Platform> Log<P> {
         }
         let refused = async {
             Truncating(self).refuse_absent_from(offset)?;
+            // The cut would wait for room that does not come.
+            Journaling(self).refuse_stuck()?;
             Truncating(self).refuse_unknown_producers(offset).await
         };
         Truncating(self)
@@ -78,7 +80,10 @@ impl<P: Platform> Log<P> {
 
     /// Deletes everything; the log then begins and ends at `offset`.
     pub async fn truncate_fully_and_start_at(&self, offset: Offset) -> Result<()> {
-        let refused = async { Truncating(self).refuse_absent_from(Offset(i64::MIN)) };
+        let refused = async {
+            Truncating(self).refuse_absent_from(Offset(i64::MIN))?;
+            Journaling(self).all_settled_soon().await
+        };
         Truncating(self)
             .held(refused, Truncating(self).start_anew(offset))
             .await
@@ -147,8 +152,8 @@ impl<P: Platform> Truncating<'_, P> {
         let _turn = Journaling(self.0).turn().await?;
         let _permit = Flushing(self.0).may_write().await?;
         LogCondition(self.0).refuse_beyond_repair()?;
-        refused.await?;
         Journaling(self.0).land_in_right().await?;
+        refused.await?;
         self.truncating.set(true);
         let changed = change.await;
         self.truncating.set(false);

@@ -107,6 +107,13 @@ pub(crate) fn set_aside_name(name: &str, now_ms: i64) -> String {
     format!("{name}.{now_ms}{ASIDE}")
 }
 
+/// Returns true for the name of a file that was set aside under this name, at whatever time.
+pub(crate) fn is_set_aside(file: &str, name: &str) -> bool {
+    let behind = file.strip_prefix(name);
+    let time = behind.and_then(|behind| behind.strip_suffix(ASIDE)?.strip_prefix('.'));
+    time.is_some_and(|time| time.parse::<i64>().is_ok())
+}
+
 /// Returns the name of a set-aside file after the log has continued without it; no start restores
 /// it.
 pub(crate) fn passed_over_name(aside: &str) -> String {

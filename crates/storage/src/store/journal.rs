@@ -1,8 +1,9 @@
 //! The journal of a log directory, as the logs of one shard use it: what each log has in it, when
 //! logs land, and what becomes of them without it.
 //!
-//! States: *working* -> *failed* (a write to the ring failed: every log lands what it has in
-//! memory, and is flushed without a journal from then on) -> *void* (that is done, and a mark in
+//! States: *working* <-> *stuck* (the ring is full, and the log that holds its head cannot land:
+//! logs are written past it) -> *failed* (a write to the ring failed: every log lands what it has
+//! in memory, and is flushed without a journal from then on) -> *void* (that is done, and a mark in
 //! the log directory says so: a start does not read the ring). A log directory that fails ends its
 //! journal; what is in the ring stays for the next start.
 //! Invariants: a log that has parts in the ring is in `marks` until no scan reads them; a change
@@ -86,7 +87,12 @@ pub(crate) struct DirJournal<P: Platform> {
     large: RefCell<BTreeSet<Key>>,
     /// An append found no memory.
     is_pressed: Cell<bool>,
+    /// Callers waited for room or memory, and no log landed.
+    is_stuck: Cell<bool>,
     is_void: Cell<bool>,
+    /// Why the logs of a failed journal have not landed, or the mark that says so is not there, as
+    /// of the last attempt.
+    void_error: RefCell<Option<Error>>,
     /// Notified of large logs, of the void mark, and of the end of the directory.
     changed: Notify,
 }
@@ -124,7 +130,9 @@ impl<P: Platform> Store<P> {
             stranded: RefCell::default(),
             large: RefCell::default(),
             is_pressed: Cell::new(false),
+            is_stuck: Cell::new(false),
             is_void: Cell::new(false),
+            void_error: RefCell::default(),
             changed: Notify::new(),
         });
         let mut journals = self.shared.journals.borrow_mut();
@@ -174,6 +182,39 @@ impl<P: Platform> DirJournal<P> {
     /// Returns true while commits can be handed in.
     pub(crate) fn is_working(&self) -> bool {
         self.committer.failure().is_none()
+    }
+
+    /// Returns true while it is of use to hand commits in.
+    pub(crate) fn takes_commits(&self) -> bool {
+        self.is_working() && !self.is_stuck()
+    }
+
+    /// Returns true while the ring or the memory is full and no log lands: logs are written past
+    /// the journal.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.is_stuck.get() && self.is_working()
+    }
+
+    /// Returns false while commits are not released: logs that hold the ring's head, or its void
+    /// mark, cannot land.
+    pub(crate) fn releases(&self) -> bool {
+        !self.is_stuck() && self.void_error.borrow().is_none()
+    }
+
+    /// Notes whether logs were to land in vain, several times in a row; what waits for room then is
+    /// given back.
+    fn note_landings(&self, are_in_vain: bool) {
+        if !are_in_vain {
+            if self.is_stuck.replace(false) {
+                tracing::info!(dir = %self.dir.display(), "logs land again, and use the journal");
+            }
+        } else if self.committer.is_waited_for() && !self.is_stuck.replace(true) {
+            tracing::warn!(dir = %self.dir.display(),
+                "the journal is full and no log lands: logs are written past it");
+        }
+        if self.is_stuck() {
+            self.committer.give_back_waiting();
+        }
     }
 
     /// Waits until a log may be opened: an earlier one of the same id has nothing in the ring.
@@ -284,7 +325,8 @@ impl<P: Platform> DirJournal<P> {
 
     /// Hands parts in, as long as `goes_on` does not fail; returns their commit when it is durable.
     ///
-    /// `None` means that the journal has failed: whether a start reads the parts is not known.
+    /// `None` means that they are written past it: the journal has failed, and whether a start
+    /// reads the parts is not known; or it is full and no log lands, and it does not have them.
     pub(crate) async fn commit(
         &self,
         parts: Vec<OwnedPart>,
@@ -294,6 +336,8 @@ impl<P: Platform> DirJournal<P> {
         let handed_in = loop {
             match task::timeout(LOOK_INTERVAL, handing.as_mut()).await {
                 Ok(handed_in) => break handed_in,
+                // Nothing was handed in.
+                Err(_) if self.is_stuck() => return Ok(None),
                 Err(_) => goes_on()?,
             }
         };
@@ -354,7 +398,13 @@ impl<P: Platform> DirJournal<P> {
             let marks = self.marks.borrow();
             marks.values().filter_map(LogMarks::last).max()
         };
-        let goes_on = || store.dir_error(&self.dir).map_or(Ok(()), Err);
+        let goes_on = || {
+            let error = store.dir_error(&self.dir);
+            let error = error.or_else(|| self.void_error.borrow().clone());
+            error.map_or(Ok(()), Err)
+        };
+        // The next attempt may succeed: all logs have landed now.
+        *self.void_error.borrow_mut() = None;
         // After a failure a commit that was not acknowledged may be in the ring: only the mark says
         // that it does not count.
         let last = if self.is_working() {

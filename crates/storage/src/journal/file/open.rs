@@ -100,11 +100,27 @@ impl<F: DiskFile> FoundRing<F> {
     ///
     /// Fails when there is such proof: then commits were visited, and must not be used.
     pub async fn scan(self, visit: impl FnMut(Commit<'_>)) -> Result<ReadRing<F>> {
+        self.read(visit, true).await
+    }
+
+    /// Reads all commits of a ring that has none, as far as the caller knows, and not the rest of
+    /// the file: it finds those that are whole, and does not prove that there were none.
+    pub async fn glance(self, visit: impl FnMut(Commit<'_>)) -> Result<ReadRing<F>> {
+        self.read(visit, false).await
+    }
+
+    async fn read(
+        self,
+        visit: impl FnMut(Commit<'_>),
+        looks_for_loss: bool,
+    ) -> Result<ReadRing<F>> {
         let Self { file, choice } = self;
         let header = choice.header;
         let mut window = Window::new(&header);
         let mut scan = read_commits(&file, &header, &mut window, visit).await?;
-        look_for_loss(&file, &mut scan, &mut window).await?;
+        if looks_for_loss {
+            look_for_loss(&file, &mut scan, &mut window).await?;
+        }
         let stopped = scan.stopped().expect("nothing is wanted after the end");
         match scan.end() {
             Some(end) => Ok(ReadRing {

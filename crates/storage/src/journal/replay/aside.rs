@@ -2,20 +2,20 @@
 //!
 //! Each run of bytes becomes a file `<base>.log.from-<position>.<time>.aside`, which nothing reads
 //! or removes. Invariants: the bytes are durable under that name when it returns; a file that is
-//! there is never replaced. It does not keep cuts.
+//! there is never replaced, and counts if it holds the bytes. It does not keep cuts.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use platform::buf::AlignedBuf;
-use platform::disk::{Disk, DiskFile, Open};
+use platform::disk::{Disk, DiskFile, Entry, Open};
 
 use super::image::{Extent, LogImage};
 use crate::journal::BLOCK;
 use crate::journal::error::{JournalError, Result};
 use crate::journal::file::RingBytes;
 use crate::num::index;
-use crate::segment::naming::{Role, file_name, set_aside_name};
+use crate::segment::naming::{Role, file_name, is_set_aside, set_aside_name};
 
 /// Bytes of one write.
 const PIECE_BYTES: usize = 1 << 20;
@@ -35,6 +35,8 @@ pub(super) async fn keep<D: Disk>(
     image: &LogImage,
     place: &AsidePlace<'_>,
 ) -> Result<Vec<PathBuf>> {
+    let listed = disk.list(place.dir).await;
+    let there = listed.map_err(JournalError::io("list", place.dir))?;
     let mut kept = Vec::new();
     for (&segment, image) in &image.segments {
         let data = file_name(segment, Role::Log);
@@ -42,6 +44,11 @@ pub(super) async fn keep<D: Disk>(
         for run in image.extents.chunk_by(follows) {
             let position = run.first().map_or(0, |first| first.position);
             let name = format!("{}{data}.from-{position}", place.prefix);
+            let before = kept_before(disk, ring, run, place, (&name, &there)).await?;
+            if let Some(path) = before {
+                kept.push(path);
+                continue;
+            }
             let path = free_name(disk, place, &name).await?;
             copy(disk, ring, run, &path).await?;
             kept.push(path);
@@ -50,6 +57,49 @@ pub(super) async fn keep<D: Disk>(
     let synced = disk.sync_dir(place.dir).await;
     synced.map_err(JournalError::io("sync", place.dir))?;
     Ok(kept)
+}
+
+/// Returns the file in which an earlier start has kept the same bytes, before it was interrupted:
+/// starts that fail again and again do not fill the disk.
+async fn kept_before<D: Disk>(
+    disk: &D,
+    ring: &mut RingBytes<'_, D::File>,
+    run: &[Extent],
+    place: &AsidePlace<'_>,
+    (name, there): (&str, &[Entry]),
+) -> Result<Option<PathBuf>> {
+    let lengths = run.iter().map(|extent| u64::from(extent.length));
+    let length = lengths.fold(0, u64::saturating_add);
+    assert!(length > 0, "a run has bytes");
+    for entry in there {
+        let is_of_it = is_set_aside(&entry.name, name) && entry.len == length && !entry.is_dir;
+        let path = place.dir.join(&entry.name);
+        if is_of_it && holds(disk, ring, run, &path).await? {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns true when a file holds the bytes; it was synced before it got its name.
+async fn holds<D: Disk>(
+    disk: &D,
+    ring: &mut RingBytes<'_, D::File>,
+    run: &[Extent],
+    path: &Path,
+) -> Result<bool> {
+    let opened = disk.open(path, Open::Read).await;
+    let file = opened.map_err(JournalError::io("open", path))?;
+    let mut position: u64 = 0;
+    for extent in run {
+        let ours = ring.at(extent.place, extent.length).await?;
+        let found = file.read_at(position, ours.len()).await;
+        if found.map_err(JournalError::io("read", path))? != ours {
+            return Ok(false);
+        }
+        position = position.saturating_add(u64::from(extent.length));
+    }
+    Ok(true)
 }
 
 /// Returns a path that no file has.

@@ -23,7 +23,9 @@ use crate::segment::naming::{Name, Role, classify, parse_folder_name};
 pub(super) struct Homes {
     /// Bounded: the folders of the directory.
     by_log: BTreeMap<Key, PathBuf>,
-    /// A folder does not say whose it is, or two say the same.
+    /// Further folders of these logs: copies that an operator has left. Bounded: the same.
+    second: BTreeMap<Key, PathBuf>,
+    /// A folder does not say whose it is.
     pub(super) is_in_doubt: bool,
 }
 
@@ -45,8 +47,9 @@ impl Homes {
                         topic_id,
                         partition,
                     };
-                    let before = homes.by_log.insert(key(log), folder);
-                    homes.is_in_doubt |= before.is_some();
+                    if let Some(before) = homes.by_log.insert(key(log), folder) {
+                        homes.second.insert(key(log), before);
+                    }
                 }
                 Owner::OtherTier => {}
                 // A log says whose it is before it has a segment, and parts in a ring after that.
@@ -58,6 +61,18 @@ impl Homes {
             }
         }
         Ok(homes)
+    }
+
+    /// Refuses a log with two folders: what the ring has of it belongs into one of them, and the
+    /// other would count as whole without it.
+    pub(super) fn refuse_two(&self, log: Key) -> Result<()> {
+        match (self.second.get(&log), self.by_log.get(&log)) {
+            (Some(first), Some(second)) => Err(JournalError::TwoFolders {
+                first: first.clone(),
+                second: second.clone(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the folder of a log.

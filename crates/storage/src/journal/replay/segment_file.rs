@@ -12,6 +12,7 @@ use platform::buf::AlignedBuf;
 use platform::disk::{Disk, DiskFile, Open};
 use wire::types::Offset;
 
+use super::batch_walk::BatchWalk;
 use super::plan::{RefusalReason, SegmentPlan};
 #[cfg(test)]
 use super::planted::{ReplayBug, is_planted};
@@ -37,6 +38,8 @@ pub(super) struct SegmentFile {
     /// Bytes that follow each other, to be written. Bounded: [`RUN_BYTES_MAX`] and a part.
     run: Vec<u8>,
     run_at: u64,
+    /// The batches of the runs.
+    batches: BatchWalk,
     written: u64,
 }
 
@@ -50,6 +53,7 @@ impl SegmentFile {
             length: plan.length(),
             run: Vec::new(),
             run_at: 0,
+            batches: BatchWalk::at(0),
             written: 0,
         }
     }
@@ -93,6 +97,23 @@ impl SegmentFile {
         if run.is_empty() {
             return Ok(None);
         }
+        let batch_at = self.batches.batch_of(self.run_at);
+        assert!(
+            batch_at <= self.run_at,
+            "a run begins with a batch or within it"
+        );
+        let refused = self.put(disk, &run, batch_at).await?;
+        self.batches.pass(&run);
+        Ok(refused)
+    }
+
+    /// Writes a run, unless the file has it; its first byte is one of the batch at `batch_at`.
+    async fn put<D: Disk>(
+        &mut self,
+        disk: &D,
+        run: &[u8],
+        batch_at: u64,
+    ) -> Result<Option<RefusalReason>> {
         let file = self.open(disk).await?;
         let read = file.read_at(self.run_at, run.len()).await;
         let found = read.map_err(JournalError::io("read", &self.path))?;
@@ -100,15 +121,15 @@ impl SegmentFile {
             return Ok(None);
         }
         let vouched = index(self.void_from.saturating_sub(self.run_at));
-        let mut pairs = found.iter().zip(&run).take(vouched);
+        let mut pairs = found.iter().zip(run).take(vouched);
         if let Some(differs) = pairs.position(|(found, ours)| found != ours) {
             let differs = self.run_at.saturating_add(differs as u64);
-            if let Some(position) = self.other_batch(&file, differs).await? {
+            if let Some(position) = self.other_batch(&file, batch_at, differs).await? {
                 let segment = self.segment;
                 return Ok(Some(RefusalReason::Other { segment, position }));
             }
         }
-        self.write(&file, &run).await?;
+        self.write(&file, run).await?;
         self.written = self.written.saturating_add(run.len() as u64);
         Ok(None)
     }
@@ -123,13 +144,18 @@ impl SegmentFile {
     }
 
     /// Returns where the whole batch begins that the file has over a position at which it differs
-    /// from the ring.
+    /// from the ring; the file is like the ring from the batch at `batch_at` up to there.
     ///
     /// What a crash leaves of a write is no whole batch, or the batch that was written.
-    async fn other_batch<F: DiskFile>(&self, file: &F, differs: u64) -> Result<Option<u64>> {
+    async fn other_batch<F: DiskFile>(
+        &self,
+        file: &F,
+        batch_at: u64,
+        differs: u64,
+    ) -> Result<Option<u64>> {
         let io = || JournalError::io("read", &self.path);
         let len = file.len().await.map_err(io())?;
-        let mut scan = Scan::new(file, self.run_at, len.min(self.void_from), VERIFY_BYTES);
+        let mut scan = Scan::new(file, batch_at, len.min(self.void_from), VERIFY_BYTES);
         while let Some(header) = scan.header().await.map_err(io())? {
             let end = scan.position().saturating_add(header.size_bytes as u64);
             if end > differs {

@@ -7,11 +7,13 @@
 //! leaves of it is what a crash leaves of any flush.
 //! Invariants: one flush at a time hands in (`committing`), in the order of the log; a change of
 //! segments other than by appending holds that turn, so nothing of the log is in flight, and waits
-//! until no start reads a part that the change would contradict.
+//! until no start reads a part that the change would contradict; what is durable is in the ring or
+//! landed, without a gap. While the journal is full and no log lands, logs are written past it.
 //! It does not: decide when a log lands (`store/journal/lander.rs`).
 
 use std::cell::Cell;
 use std::cmp::Ordering;
+use std::io;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -34,7 +36,10 @@ pub(crate) struct LogJournal<P: Platform> {
     of: Rc<DirJournal<P>>,
     /// The holder hands in; while it is free, nothing of the log is in flight.
     committing: Semaphore,
-    /// Everything before was handed in: the base offset of a segment, and a position in it.
+    /// The holder saves the leader epochs: a commit and a landing may have to at once.
+    saving_epochs: Semaphore,
+    /// Everything before is in the ring, or landed under durable names: the base offset of a
+    /// segment, and a position in it.
     handed_in: Cell<(Offset, u64)>,
     /// Its segments had no room for what is to land.
     is_landing_full: Cell<bool>,
@@ -87,19 +92,36 @@ impl<P: Platform> LogJournal<P> {
         Some(Self {
             of,
             committing: Semaphore::new(1),
+            saving_epochs: Semaphore::new(1),
             handed_in: Cell::new((active.base, active.size())),
             is_landing_full: Cell::new(false),
         })
     }
 
     /// Returns where the fresh bytes of a segment begin.
+    ///
+    /// What a landing has written counts only when the landing ends: until then it may be lost, and
+    /// a commit of what follows it would be durable behind a gap.
     fn handed_in_of(&self, segment: &Segment<P>) -> u64 {
         let (base, position) = self.handed_in.get();
         match segment.base.cmp(&base) {
             Ordering::Less => segment.size(),
-            Ordering::Equal => position.max(segment.written()),
-            Ordering::Greater => segment.written(),
+            Ordering::Equal => position,
+            Ordering::Greater => 0,
         }
+    }
+
+    /// Notes that everything before is in the ring, or landed.
+    fn advance_handed_in(&self, upto: (Offset, u64)) {
+        self.handed_in.set(self.handed_in.get().max(upto));
+    }
+
+    /// Waits for the turn to save the leader epochs: then those that were taken before are saved.
+    pub(super) async fn turn_to_save_epochs(&self) -> Result<SemaphorePermit<'_>> {
+        self.saving_epochs
+            .acquire()
+            .await
+            .map_err(|_| Error::Closed)
     }
 
     /// Waits for the turn to hand in: then nothing of the log is in flight.
@@ -207,20 +229,26 @@ impl<'a, P: Platform> Journaling<'a, P> {
         landed
     }
 
-    /// Returns the offset up to which the segments make the log durable.
-    ///
-    /// While a start may read a cut it drops what the ring does not have behind it, though the
-    /// segments have that.
-    fn end_to_land(self, journal: &LogJournal<P>) -> Offset {
-        match journal.of.cut_mark(self.id()) {
-            Some(_) => self.durable_offset(),
-            None => self.log_end_offset(),
+    /// Notes that the segments have what they have synced under durable names.
+    fn note_landed(self, journal: &LogJournal<P>) {
+        let unsealed = self.segments.unsealed();
+        let first = unsealed.iter().find(|segment| !is_whole(segment));
+        if let Some(segment) = first.or(unsealed.last()) {
+            assert!(!segment.is_sealed(), "what is sealed is not listed");
+            journal.advance_handed_in((segment.base, segment.synced()));
         }
     }
 
     async fn land_segments(self, journal: &LogJournal<P>) -> Result<()> {
         LogCondition(self.0).refuse_beyond_repair()?;
-        let end = self.end_to_land(journal);
+        // While a start may read a cut it drops what the ring does not have behind it, though the
+        // segments have that: then landing makes nothing durable that was not.
+        let is_cut = journal.of.cut_mark(self.id()).is_some();
+        let end = if is_cut {
+            self.durable_offset()
+        } else {
+            self.log_end_offset()
+        };
         let is_durable = self.durable_offset() >= end;
         if !is_durable || !self.is_landed() || !self.flush.names.are_durable() {
             self.flush.sync_wanted.set(true);
@@ -231,6 +259,9 @@ impl<'a, P: Platform> Journaling<'a, P> {
                 self.fail(error);
             }
             flushed?;
+        }
+        if !is_cut {
+            self.note_landed(journal);
         }
         if journal.is_landing_full.replace(false) {
             LogCondition(self.0).leave_full();
@@ -260,12 +291,34 @@ impl<'a, P: Platform> Journaling<'a, P> {
 
     /// Waits until no start reads a part of the log; the caller has the turn, and all has landed.
     pub(crate) async fn all_settled(self) -> Result<()> {
+        let goes_on = || LogCondition(self.0).refuse_beyond_repair();
+        self.all_settled_while(goes_on).await
+    }
+
+    /// Does the same before anything has changed: fails where that may take for ever.
+    pub(crate) async fn all_settled_soon(self) -> Result<()> {
+        self.all_settled_while(|| self.refuse_stuck()).await
+    }
+
+    async fn all_settled_while(self, goes_on: impl Fn() -> Result<()>) -> Result<()> {
         let Some(journal) = &self.journal else {
             return Ok(());
         };
         let commit = journal.of.last_mark(self.id());
-        let goes_on = || LogCondition(self.0).refuse_beyond_repair();
         journal.of.settled(commit, goes_on).await
+    }
+
+    /// Refuses to wait for a release that may never come: the log failed, or others do not land.
+    pub(crate) fn refuse_stuck(self) -> Result<()> {
+        LogCondition(self.0).refuse_beyond_repair()?;
+        match &self.journal {
+            Some(journal) if !journal.of.releases() => Err(Error::Exhausted {
+                action: "wait for the journal of",
+                path: self.folder.to_path_buf(),
+                source: io::Error::other("other logs cannot land").into(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Has the journal say that the log is cut, durably, before its files are.
@@ -410,11 +463,12 @@ impl<P: Platform> Journaling<'_, P> {
             self.check_open()?;
             return Ok(false);
         };
+        // More may have landed meanwhile.
+        journal.advance_handed_in(fresh.upto);
         assert!(
-            journal.handed_in.get() <= fresh.upto,
-            "a log is handed in in its order"
+            fresh.end <= self.log_end_offset(),
+            "nothing is cut while a commit is in flight"
         );
-        journal.handed_in.set(fresh.upto);
         self.committed(journal, &bases, commit);
         self.offsets.advance_written(fresh.end);
         self.offsets.advance_durable(fresh.end);
@@ -431,8 +485,8 @@ impl<P: Platform> Journaling<'_, P> {
         }
     }
 
-    /// Returns what was not handed in; `None` when that is too much for the journal, or it takes
-    /// nothing.
+    /// Returns what was not handed in; `None` when that is too much for the journal or no longer in
+    /// memory, or it takes nothing.
     fn fresh_bytes(self, journal: &LogJournal<P>) -> Option<FreshBytes> {
         let of = &journal.of;
         let bytes_max = of
@@ -450,15 +504,17 @@ impl<P: Platform> Journaling<'_, P> {
         for segment in self.segments.unsealed() {
             let mut position = journal.handed_in_of(&segment);
             let size = segment.size();
+            assert!(position <= size, "what was handed in was appended");
             if position >= size {
                 continue;
             }
             sum = sum.saturating_add(size - position);
-            if sum >= bytes_max || !of.is_working() {
+            if sum >= bytes_max || !of.takes_commits() {
                 return None;
             }
-            let slices = segment.tail().slices(position..size);
-            for bytes in slices.expect("what is not written is resident") {
+            // What a landing has written may be evicted before the landing ends.
+            let slices = segment.tail().slices(position..size)?;
+            for bytes in slices {
                 let next = position + bytes.len() as u64;
                 fresh.parts.push(OwnedPart {
                     log: self.id(),
@@ -477,10 +533,9 @@ impl<P: Platform> Journaling<'_, P> {
 
     /// Writes to the segments what they lack; the flush before has ended.
     async fn write_past(self, journal: &LogJournal<P>) -> Result<()> {
-        let goes_on = || LogCondition(self.0).refuse_beyond_repair();
         // Replay would cut off what comes behind a cut and is not in the ring.
         let cut = journal.of.cut_mark(self.id());
-        journal.of.settled(cut, goes_on).await?;
+        journal.of.settled(cut, || self.refuse_stuck()).await?;
         let _permit = Flushing(self.0).may_write().await?;
         self.check_open()?;
         if self.options().durability == Durability::Synced {

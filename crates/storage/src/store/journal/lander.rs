@@ -2,8 +2,8 @@
 //! unlanded bytes, when bytes are old, and all of them when the journal has failed.
 //!
 //! Invariants: a log is written to by one task at a time (`WritingHold`); a log that cannot land
-//! for want of room is full, as one without a journal is, and is tried again; any other failure is
-//! final for the log and its directory, and ends the task.
+//! for want of room is full, as one without a journal is, is tried again, and keeps no other from
+//! landing; any other failure is final for the log and its directory, and ends the task.
 //! It does not decide what counts as landed (`journal::committer::landing`).
 
 use std::collections::VecDeque;
@@ -27,6 +27,9 @@ use crate::store::{Store, StoreCore};
 
 /// Logs that land at once.
 const LOGS_AT_ONCE: usize = 64;
+
+/// How many rounds in a row that land nothing show that no log lands.
+const STUCK_TIMES: u32 = 2;
 
 /// How many looks at the age of bytes there are until they are old.
 const AGE_LOOKS: u32 = 4;
@@ -85,6 +88,7 @@ pub(super) async fn run<P: Platform>(shared: Weak<StoreCore<P>>, journal: Rc<Dir
     let look = journal.options.land_after / AGE_LOOKS;
     let mut ages: VecDeque<Sequence> = VecDeque::new();
     let mut due: Option<Instant> = None;
+    let mut times_in_vain: u32 = 0;
     // Not held while it waits: the store may be dropped.
     while let Some(store) = shared.upgrade().map(|shared| Store { shared }) {
         let used = store.journal_of(&journal.dir);
@@ -95,7 +99,10 @@ pub(super) async fn run<P: Platform>(shared: Weak<StoreCore<P>>, journal: Rc<Dir
         if !journal.is_working() {
             match go_on_without(&store, &journal).await {
                 Ok(()) => return,
-                Err(error) => tracing::debug!(%error, "logs of a failed journal do not land yet"),
+                Err(error) => {
+                    tracing::debug!(%error, "logs of a failed journal do not land yet");
+                    *journal.void_error.borrow_mut() = Some(error);
+                }
             }
             drop(store);
             clock.sleep(RETRY_INTERVAL).await;
@@ -106,6 +113,15 @@ pub(super) async fn run<P: Platform>(shared: Weak<StoreCore<P>>, journal: Rc<Dir
         let left = looks_at.saturating_duration_since(clock.now());
         wait_for_work(&journal, left).await;
         let is_in_vain = land_what_is_due(&journal).await;
+        times_in_vain = if is_in_vain {
+            times_in_vain.saturating_add(1)
+        } else {
+            0
+        };
+        if journal.is_working() {
+            // Once is no sign: another task may have written to the logs.
+            journal.note_landings(times_in_vain >= STUCK_TIMES);
+        }
         if clock.now() >= looks_at {
             due = None;
             journal.forget_all_released();
@@ -146,23 +162,22 @@ async fn wait_for_work<P: Platform>(journal: &DirJournal<P>, wait: Duration) {
 }
 
 /// Lands what is wanted; returns true when logs were to land and none did.
+///
+/// A large log that does not land now was landed by a flush of its own, or lands when it is old.
 async fn land_what_is_due<P: Platform>(journal: &DirJournal<P>) -> bool {
     let large = std::mem::take(&mut *journal.large.borrow_mut());
-    let mut in_vain = false;
     let lander = StoreLander(journal);
     if !large.is_empty() {
         let large: Vec<_> = large.into_iter().map(log_of).collect();
         for some in large.chunks(LOGS_AT_ONCE) {
-            in_vain |= journal.committer.land_these(&lander, some).await < some.len();
+            journal.committer.land_these(&lander, some).await;
         }
     }
     if journal.is_pressed.replace(false) {
         land_older(journal, journal.committer.durable()).await;
     }
-    if journal.committer.is_landing_wanted() {
-        in_vain |= journal.committer.land(&lander, LOGS_AT_ONCE).await == 0;
-    }
-    in_vain
+    journal.committer.is_landing_wanted()
+        && journal.committer.land(&lander, LOGS_AT_ONCE).await == 0
 }
 
 /// Lands the logs with parts in commits below `old`.
@@ -183,11 +198,27 @@ async fn leave_mark<P: Platform>(store: &Store<P>, journal: &DirJournal<P>) -> R
     synced.map_err(Error::dir_sync(&journal.dir))
 }
 
+/// Lands all open logs, those too that come behind one that cannot land now: what they have in the
+/// journal is in memory only.
+async fn land_from_memory<P: Platform>(journal: &DirJournal<P>) -> Result<()> {
+    let mut result = Ok(());
+    for some in journal.open_logs().chunks(LOGS_AT_ONCE) {
+        let land = |log: &Rc<Log<P>>| {
+            let log = Rc::clone(log);
+            task::spawn(async move { Journaling(&log).land_all().await })
+        };
+        let landings: Vec<_> = some.iter().map(land).collect();
+        for landing in landings {
+            // A task ends early only with its runtime.
+            result = result.and(landing.await.unwrap_or(Err(Error::Closed)));
+        }
+    }
+    result
+}
+
 /// Lands everything from memory after the journal failed, and leaves a mark that says so.
 async fn go_on_without<P: Platform>(store: &Store<P>, journal: &DirJournal<P>) -> Result<()> {
-    for log in journal.open_logs() {
-        Journaling(&log).land_all().await?;
-    }
+    land_from_memory(journal).await?;
     if !journal.stranded.borrow().is_empty() {
         let reason = "bytes of a closed log are in the journal only".into();
         return Err(Error::Failed { reason });
@@ -201,6 +232,7 @@ async fn go_on_without<P: Platform>(store: &Store<P>, journal: &DirJournal<P>) -
         return Err(error);
     }
     journal.is_void.set(true);
+    *journal.void_error.borrow_mut() = None;
     journal.changed.notify_waiters();
     let failure = journal.committer.failure();
     let reason = failure.map(|failure| failure.to_string());

@@ -156,7 +156,7 @@ def test_several_topics_are_read_by_names_and_patterns(cli, name):
     assert read(f"{name}-*", "-f", "%t/%p\\n") == [f"{topic}/1" for topic in topics]
     assert [one["topic"] for one in cli.lines("topic", "consume", f"{name}-3*", "-e")] == topics[2:]
     assert read(f"{name}-*", "-g", f"group-{name}") == topics
-    assert len(group_of(cli, f"group-{name}")["partitions"]) == 6
+    assert sorted(one["topic"] for one in group_of(cli, f"group-{name}")["partitions"]) == topics
     assert f"no topic matches {name}x*" in cli.refusal("topic", "consume", f"{name}x*", "-e")
     assert f"topic {topics[0]} has no partition 7" in cli.refusal("topic", "consume", f"{name}-*", "-p", 7)
     cli("topic", "delete", *topics)

@@ -78,7 +78,11 @@ pub(super) fn all(cluster: &mut Cluster) -> anyhow::Result<Vec<User>> {
     let mut users = Vec::with_capacity(answer.results.len());
     for result in &answer.results {
         check(result.error_code, result.error_message.as_ref())?;
-        users.push(User::of(result));
+        let mut user = User::of(result);
+        // Kafka answers in the order of a hash table.
+        let mechanisms = &mut user.credentials;
+        mechanisms.sort_by(|one, other| one.mechanism.cmp(&other.mechanism));
+        users.push(user);
     }
     users.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(users)

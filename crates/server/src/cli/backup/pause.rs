@@ -200,6 +200,5 @@ mod tests {
         assert!(stands_still(pid).unwrap());
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(handle(-1).is_err());
     }
 }

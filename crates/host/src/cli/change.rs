@@ -125,10 +125,10 @@ impl ApplyArgs {
         let waits = changes
             .iter()
             .any(|change| knob::is_of_firmware(&change.item));
-        Ok(match report.whole {
-            false => Exit::Failed,
-            true if waits => Exit::Reboot,
-            true => Exit::Done,
+        Ok(match () {
+            () if !report.whole => Exit::Failed,
+            () if waits => Exit::Reboot,
+            () => Exit::Done,
         })
     }
 }

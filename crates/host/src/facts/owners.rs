@@ -33,7 +33,7 @@ const OF_LINKS: &[(&str, &str)] = &[
     ("TxFlowControl=", "pause"),
     ("TransmitQueueLength=", "tx_queue_len"),
 ];
-/// The connections of NetworkManager.
+/// The connections of `NetworkManager`.
 const CONNECTIONS: &str = "etc/NetworkManager/system-connections";
 /// Beginnings of their lines, with the knobs.
 const OF_MANAGER: &[(&str, &str)] = &[
@@ -226,7 +226,7 @@ fn of_link(tree: &dyn Tree, name: &str) -> Option<Owner> {
     (!knobs.is_empty()).then_some(Owner { name, knobs })
 }
 
-/// Returns the owner of the settings of cards in a connection of NetworkManager.
+/// Returns the owner of the settings of cards in a connection of `NetworkManager`.
 fn of_connection(tree: &dyn Tree, name: &str) -> Option<Owner> {
     let text = settings_of(&tree.text(name)?);
     let card = text

@@ -32,7 +32,7 @@ const TAKE_MS: u64 = 5_000;
 /// Limit on the kinds of drops that are distinguished.
 const KINDS_MAX: usize = 4_096;
 
-/// Dropped packets by reason and place. Bounded: KINDS_MAX.
+/// Dropped packets by reason and place. Bounded: `KINDS_MAX`.
 pub type Reasons = BTreeMap<(String, String), u64>;
 
 /// A measurement in progress.

@@ -120,7 +120,7 @@ impl Firmware {
             }
         };
         let staged =
-            attribute.and_then(|(bios, name, value)| self.service.stage(&bios, &name, value));
+            attribute.and_then(|(bios, name, value)| self.service.stage(&bios, &name, &value));
         forget();
         staged
     }

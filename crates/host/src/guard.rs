@@ -152,7 +152,7 @@ impl Look {
 #[derive(Debug)]
 pub struct GuardLooks {
     before: Look,
-    /// Bounded: LOOKS_MAX.
+    /// Bounded: `LOOKS_MAX`.
     looks: VecDeque<Look>,
 }
 

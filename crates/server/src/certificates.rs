@@ -232,7 +232,7 @@ async fn changed(node: &mut Option<NodeConfigWatch>) {
         None => true,
     };
     if is_over {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

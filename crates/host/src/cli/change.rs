@@ -97,7 +97,6 @@ impl ApplyArgs {
             confirm_within_ms: Some(within),
             taken: allowed.take_over,
             guard: plan.guard,
-            ..Order::default()
         };
         let watch = |id: &str| watchdog::start(&place.sysroot, &place.state, id);
         let report = match change::begin(&place.root, &place.state, order, watch)? {
@@ -125,10 +124,10 @@ impl ApplyArgs {
         let waits = changes
             .iter()
             .any(|change| knob::is_of_firmware(&change.item));
-        Ok(match report.whole {
-            false => Exit::Failed,
-            true if waits => Exit::Reboot,
-            true => Exit::Done,
+        Ok(match () {
+            () if !report.whole => Exit::Failed,
+            () if waits => Exit::Reboot,
+            () => Exit::Done,
         })
     }
 }

@@ -33,7 +33,7 @@ const OF_LINKS: &[(&str, &str)] = &[
     ("TxFlowControl=", "pause"),
     ("TransmitQueueLength=", "tx_queue_len"),
 ];
-/// The connections of NetworkManager.
+/// The connections of `NetworkManager`.
 const CONNECTIONS: &str = "etc/NetworkManager/system-connections";
 /// Beginnings of their lines, with the knobs.
 const OF_MANAGER: &[(&str, &str)] = &[
@@ -158,10 +158,13 @@ pub(crate) fn settings_of(text: &str) -> String {
 
 /// Returns the words of a command line that ban interrupts, in its form.
 pub(crate) fn banned_of(command: &str) -> String {
-    banned(command)
-        .iter()
-        .map(|number| format!("--banirq={number}\0"))
-        .collect()
+    let mut words = String::new();
+    for number in banned(command) {
+        words.push_str("--banirq=");
+        words.push_str(&number.to_string());
+        words.push('\0');
+    }
+    words
 }
 
 /// Returns the interrupts that irqbalance was told to leave alone.
@@ -226,7 +229,7 @@ fn of_link(tree: &dyn Tree, name: &str) -> Option<Owner> {
     (!knobs.is_empty()).then_some(Owner { name, knobs })
 }
 
-/// Returns the owner of the settings of cards in a connection of NetworkManager.
+/// Returns the owner of the settings of cards in a connection of `NetworkManager`.
 fn of_connection(tree: &dyn Tree, name: &str) -> Option<Owner> {
     let text = settings_of(&tree.text(name)?);
     let card = text

@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 use super::place::RedfishPlace;
 
 /// Longest time of a request: controllers are slow.
-const TIME: Duration = Duration::from_secs(60);
+const TIME: Duration = Duration::from_mins(1);
 /// Longest answer: a registry of attributes has some megabytes.
 const BODY_BYTES_MAX: usize = 32 << 20;
 

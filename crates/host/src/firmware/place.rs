@@ -134,7 +134,8 @@ pub(super) fn place(
 fn of_file(path: &Path) -> anyhow::Result<String> {
     let read = || -> anyhow::Result<String> {
         let mode = std::fs::metadata(path)?.mode();
-        anyhow::ensure!(mode & 0o077 == 0, "others may read it: chmod 600");
+        let others = mode & 0o077;
+        anyhow::ensure!(others == 0, "others may read it: chmod 600");
         let text = String::from_utf8(platform::bounded::file(path, BYTES_MAX)?)?;
         Ok(text.trim_end_matches(['\r', '\n']).to_owned())
     };

@@ -3,7 +3,7 @@
 //!
 //! Invariants: an attribute is written only if the registry of this machine has it, does not hold
 //! it for read-only, and no dependency on another attribute may forbid it; a change is for the
-//! state of the settings that was read (ETag), and comes into effect at the next start alone.
+//! state of the settings that was read (`ETag`), and comes into effect at the next start alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -147,7 +147,7 @@ impl Service {
     }
 
     /// Stages a value for the next start, and reads it back.
-    pub(super) fn stage(&self, bios: &Bios, attribute: &str, value: Value) -> io::Result<()> {
+    pub(super) fn stage(&self, bios: &Bios, attribute: &str, value: &Value) -> io::Result<()> {
         let apply_time = &bios.apply_times;
         if !apply_time.is_empty() && !apply_time.iter().any(|time| time == ON_RESET) {
             return Err(unusable(format!(

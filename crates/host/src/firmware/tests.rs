@@ -291,7 +291,7 @@ fn what_the_registry_does_not_allow_is_refused() {
     refused(
         changed(|double| {
             double.registry["Dependencies"][0]["Dependency"]["MapFrom"][0]["MapFromCondition"] =
-                json!("GTR")
+                json!("GTR");
         }),
         "cpu.c_states",
         "off",
@@ -387,10 +387,9 @@ fn only_a_service_with_the_known_certificate_gets_the_login() {
     let made = rcgen::generate_simple_self_signed(vec!["bmc".to_owned()]).unwrap();
     let certificate = made.cert.der().clone();
     let key = PrivateKeyDer::Pkcs8(made.signing_key.serialize_der().into());
-    let digest: String = sha2::Sha256::digest(&certificate)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = sha2::Sha256::digest(&certificate);
+    let digest: Vec<String> = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = digest.join(":");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

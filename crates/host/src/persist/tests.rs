@@ -218,8 +218,8 @@ fn a_setting_of_the_firmware_outlives_the_start_that_brings_it() {
         watched.borrow_mut().push(id.to_owned());
         Ok(())
     });
-    assert_eq!(resumed.unwrap(), [id.clone()]);
-    assert_eq!(*watched.borrow(), [id.clone()]);
+    assert_eq!(resumed.unwrap(), std::slice::from_ref(&id));
+    assert_eq!(*watched.borrow(), std::slice::from_ref(&id));
     let deadline = transactions(state.path()).unwrap()[0]
         .deadline("boot-2")
         .unwrap();

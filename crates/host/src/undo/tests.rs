@@ -711,6 +711,7 @@ fn a_card_of_another_network_namespace_is_not_written() {
 fn a_spread_over_more_queues_than_there_are_waits_for_them() {
     let dir = scratch();
     let fake = Fake::new(&[
+        ("proc/interrupts", "  CPU0"),
         ("ethtool/eth0/channels", "combined_max=63 combined=8"),
         ("ethtool/eth0/rss", "0 1 2 3 4 5 6 7 0 1 2 3 4 5 6 7"),
     ])

@@ -41,9 +41,13 @@ mod wide {
     /// Bytes of a cache line: streaming stores are fast when they fill whole lines.
     const LINE_BYTES: usize = 64;
     const STEP_BYTES: usize = 16;
+    const _: () = assert!(LINE_BYTES == 4 * STEP_BYTES, "a line is four steps");
 
+    /// Never inlined: its loop is then the same in every build.
+    ///
     /// # Safety
     /// As `ptr::copy_nonoverlapping`.
+    #[inline(never)]
     pub(super) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
         let head = to.align_offset(LINE_BYTES).min(len);
         let body = (len - head) - (len - head) % LINE_BYTES;
@@ -53,16 +57,20 @@ mod wide {
         // orders the stores before the operation that publishes the bytes.
         unsafe {
             ptr::copy_nonoverlapping(from, to, head);
-            for line in (head..head + body).step_by(LINE_BYTES) {
-                let mut steps = [_mm_loadu_si128(from.add(line).cast()); LINE_BYTES / STEP_BYTES];
-                for (index, step) in steps.iter_mut().enumerate().skip(1) {
-                    *step = _mm_loadu_si128(from.add(line + index * STEP_BYTES).cast());
-                }
-                for (index, step) in steps.into_iter().enumerate() {
-                    _mm_stream_si128(to.add(line + index * STEP_BYTES).cast(), step);
-                }
-            }
             let done = head + body;
+            let mut line = head;
+            while line < done {
+                let (from, to) = (from.add(line), to.add(line));
+                let first = _mm_loadu_si128(from.cast());
+                let second = _mm_loadu_si128(from.add(STEP_BYTES).cast());
+                let third = _mm_loadu_si128(from.add(2 * STEP_BYTES).cast());
+                let fourth = _mm_loadu_si128(from.add(3 * STEP_BYTES).cast());
+                _mm_stream_si128(to.cast(), first);
+                _mm_stream_si128(to.add(STEP_BYTES).cast(), second);
+                _mm_stream_si128(to.add(2 * STEP_BYTES).cast(), third);
+                _mm_stream_si128(to.add(3 * STEP_BYTES).cast(), fourth);
+                line += LINE_BYTES;
+            }
             ptr::copy_nonoverlapping(from.add(done), to.add(done), len - done);
             _mm_sfence();
         }

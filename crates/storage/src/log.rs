@@ -271,19 +271,27 @@ impl<P: Platform> Log<P> {
         self.producers.borrow().snapshot()
     }
 
-    fn producers_after(&self, after: Option<ProducerId>) -> Vec<ProducerSnapshot> {
+    fn producers_after(&self, after: Option<ProducerId>, most: usize) -> Vec<ProducerSnapshot> {
         let producers = self.producers.borrow();
-        producers.snapshots_after(after, SNAPSHOT_PIECE)
+        producers.snapshots_after(after, most)
     }
 
     /// Returns the known producers, as `DescribeProducers` reports them: each as it was at some
     /// moment of the call, in which others of the thread have their turns.
     pub async fn producers_in_pieces(&self) -> Vec<ProducerSnapshot> {
-        let mut all = Vec::with_capacity(self.producers.borrow().producer_count());
+        let producers = self.producers.borrow().producer_count();
+        let mut all = Vec::with_capacity(producers);
         loop {
             let after = all.last().map(|last: &ProducerSnapshot| last.producer_id);
-            let piece = self.producers_after(after);
-            let is_last = piece.len() < SNAPSHOT_PIECE;
+            // Others may come behind these as fast as pieces are taken: then the rest is one.
+            let is_overtaken = all.len() > producers.saturating_mul(2);
+            let most = if is_overtaken {
+                usize::MAX
+            } else {
+                SNAPSHOT_PIECE
+            };
+            let piece = self.producers_after(after, most);
+            let is_last = piece.len() < most;
             all.extend(piece);
             if is_last {
                 return all;

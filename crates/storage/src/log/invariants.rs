@@ -135,7 +135,7 @@ impl<P: Platform> Checking<'_, P> {
             producers.first_unstable_offset().is_none_or(|at| at < end),
             "an open transaction has a record"
         );
-        self.upkeep.check(end);
+        self.upkeep.check(self.segments.first().base, end);
     }
 }
 

@@ -352,8 +352,8 @@ impl ProducerStates {
     fn before_change(&mut self, id: ProducerId) {
         if let Some(taking) = &mut self.taking {
             taking.before_change(id, self.producers.get(&id));
-            if taking.is_given_up() {
-                self.taking = None;
+            if taking.keeps_too_much() {
+                taking.copy(&self.producers, usize::MAX);
             }
         }
     }

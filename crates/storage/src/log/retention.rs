@@ -183,6 +183,8 @@ impl<P: Platform> Retaining<'_, P> {
         let Some(&base) = bases.last() else {
             return Ok(0);
         };
+        // One that is not written any more is not taken later, either.
+        Upkeeping(self.0).take_snapshot().await;
         let saved = Truncating(self.0).snapshots_on_disk().await?;
         if saved.contains(&base) {
             return Ok(count);
@@ -230,6 +232,7 @@ impl<P: Platform> Retaining<'_, P> {
             self.advance_log_start(next);
             let mut renamed = LogFolders(self.0).unname(&oldest).await?;
             Flushing(self.0).sync_names().await?;
+            Upkeeping(self.0).forget_snapshots_upto(next);
             let event = self.segments.remove_first(&oldest);
             self.segment_changed(&event);
             self.check_invariants();

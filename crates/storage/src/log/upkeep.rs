@@ -117,11 +117,17 @@ impl<P: Platform> Upkeep<P> {
         self.saved.borrow_mut().retain(|at| *at <= offset);
     }
 
-    /// Ends the process when there is a snapshot beyond `end`.
-    pub(super) fn check(&self, end: Offset) {
+    /// Ends the process when there is a snapshot beyond `end`, or one to be written of a segment
+    /// before `first`.
+    pub(super) fn check(&self, first: Offset, end: Offset) {
         let snapshots = self.snapshots.borrow();
         let taken = snapshots.iter().map(|(at, _)| *at);
         assert!(taken.is_sorted(), "snapshots of rolls are in order");
+        let mut waiting = snapshots.iter();
+        assert!(
+            waiting.all(|(at, _)| *at >= first),
+            "a snapshot that waits to be written ends a segment that is there"
+        );
         let saved = self.saved.borrow();
         assert!(saved.iter().is_sorted(), "snapshots of saves are in order");
         let mut all = snapshots.iter().map(|(at, _)| at).chain(saved.iter());
@@ -393,8 +399,9 @@ impl<P: Platform> Upkeeping<'_, P> {
         self.take_snapshot().await;
         if let Some(bytes) = self.taken_snapshot(next) {
             self.write_snapshot(next, bytes).await?;
-            self.forget_taken_snapshot(next);
         }
+        // Segments are sealed in order, so none of these is written any more.
+        self.forget_snapshots_upto(next);
         segment.seal(self.store.clock().wall_ms());
         let segment = Rc::clone(segment);
         let size = segment.size();
@@ -435,10 +442,8 @@ impl<P: Platform> Upkeeping<'_, P> {
         let begun = self.producers.borrow_mut().begin_snapshot(saved.upto);
         assert!(begun, "the one of a roll has been taken");
         self.take_snapshot().await;
-        let Some(snapshot) = self.taken_snapshot(saved.upto) else {
-            tracing::debug!(partition = %self.partition, "too many producers came for a snapshot");
-            return Ok(());
-        };
+        let snapshot = self.taken_snapshot(saved.upto);
+        let snapshot = snapshot.expect("no truncation drops it while the gate is held");
         self.forget_taken_snapshot(saved.upto);
         Flushing(self.0).flush_upto(saved.upto).await?;
         Journaling(self.0).land_all().await?;
@@ -475,7 +480,7 @@ impl<P: Platform> Upkeeping<'_, P> {
     }
 
     /// Takes the rest of the snapshot that was begun, if there is one.
-    async fn take_snapshot(self) {
+    pub(super) async fn take_snapshot(self) {
         while self.copy_producers() {
             task::yield_now().await;
         }
@@ -512,11 +517,16 @@ impl<P: Platform> Upkeeping<'_, P> {
         snapshots.retain(|(offset, _)| *offset != base);
     }
 
+    /// Forgets snapshots of what is sealed or deleted.
+    pub(super) fn forget_snapshots_upto(self, base: Offset) {
+        let mut snapshots = self.upkeep.snapshots.borrow_mut();
+        snapshots.retain(|(offset, _)| *offset > base);
+    }
+
     /// Writes a snapshot of the producers as they were when the segment at `base` began.
     ///
     /// It leaves out those that have written since; the batches from `base` on have these.
     pub(super) async fn save_producers_as_of(self, base: Offset) -> Result<()> {
-        self.take_snapshot().await;
         let bytes = if let Some(taken) = self.taken_snapshot(base) {
             taken
         } else {
@@ -525,7 +535,6 @@ impl<P: Platform> Upkeeping<'_, P> {
             snapshot::encode(&producers).into()
         };
         self.write_snapshot(base, bytes).await?;
-        self.forget_taken_snapshot(base);
         Ok(())
     }
 

@@ -493,3 +493,61 @@ fn what_was_aborted_behind_the_end_of_a_damaged_log_says_nothing_of_what_is_writ
         assert_eq!(aborted(&log).await, [(7, 4, 6)]);
     });
 }
+
+#[test]
+fn a_description_of_the_producers_ends_while_ever_more_of_them_come() {
+    simulate(async {
+        let world = World::new();
+        let log = world.open(options()).await;
+        let wrote = |log: &SimLog, id: i64| log.append(&produced(id, 0, 0, 1), EPOCH, NOW_MS);
+        for id in 0..1000 {
+            wrote(&log, id).unwrap();
+        }
+        let writer = {
+            let log = Rc::clone(&log);
+            platform::task::spawn(async move {
+                let mut id = 1000;
+                for _ in 0..20 {
+                    let until = id + 600;
+                    while id < until {
+                        match wrote(&log, id) {
+                            Ok(_) => id += 1,
+                            Err(_) => log.flush().await.unwrap(),
+                        }
+                    }
+                    platform::task::yield_now().await;
+                }
+            })
+        };
+        let described = log.producers_in_pieces().await;
+        assert!(!writer.is_finished(), "{} are described", described.len());
+        assert!(described.len() >= 1000);
+        writer.await.unwrap();
+    });
+}
+
+#[test]
+fn the_snapshot_of_a_segment_that_is_deleted_before_it_is_sealed_does_not_stay_in_memory() {
+    let small = || LogOptions {
+        segment_bytes: 8 << 10,
+        retention_bytes: Some(0),
+        ..options()
+    };
+    simulate(async {
+        let world = World::new();
+        let log = world.open(small()).await;
+        // The snapshots are so small that each roll takes one.
+        for written in 0..300 {
+            let (id, sequence) = (written % 5, i32::try_from(written / 5).unwrap());
+            let batch = produced(id, sequence, 0, 1);
+            log.append(&batch, EPOCH, NOW_MS).unwrap();
+        }
+        assert!(log.segment_count() > 4);
+        log.flush().await.unwrap();
+        log.set_high_watermark(log.log_end_offset());
+        // The upkeep seals one segment; then it is the turn of this, and the others are not sealed.
+        assert!(log.retain(NOW_MS).await.unwrap() > 2);
+        log.check_invariants();
+        log.close().await.unwrap();
+    });
+}

@@ -85,7 +85,7 @@ impl<P: Platform> Compacting<'_, P> {
         let mut survival = Survival {
             map: &map,
             transactions: Transactions::new(aborted),
-            producers: Producers::new(&self.producers()),
+            producers: Producers::default(),
             end: dirt.first_uncleanable,
             now,
             delete_retention_ms: policy.delete_retention_ms,
@@ -94,7 +94,7 @@ impl<P: Platform> Compacting<'_, P> {
         let (mut bytes_before, mut bytes_after) = (0_u64, 0_u64);
         for group in groups {
             let group = &segments[group];
-            survival.producers = Producers::new(&self.producers());
+            survival.producers = Producers::new(&self.producers_in_pieces().await);
             let replaced = self
                 .compact_group(group, &mut survival, buffer_bytes, &pace)
                 .await?;

@@ -103,6 +103,11 @@ impl Encoder {
         }
     }
 
+    /// Returns how many producers it has so far.
+    pub(super) fn producers(&self) -> usize {
+        self.producers
+    }
+
     pub(super) fn add_all(&mut self, producers: &[ProducerSnapshot]) {
         for producer in producers {
             self.add(producer);

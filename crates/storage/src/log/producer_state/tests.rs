@@ -594,18 +594,41 @@ proptest::proptest! {
     }
 }
 
+fn write(states: &mut ProducerStates, id: i64) {
+    let end = states.end();
+    states.append(&header(id, end, batch(0, 0, 1)));
+}
+
 #[test]
-fn a_snapshot_for_which_too_much_would_be_kept_is_given_up() {
+fn a_snapshot_for_which_too_much_would_be_kept_is_taken_at_once() {
     let mut states = ProducerStates::new(Offset::ZERO);
-    let write = |states: &mut ProducerStates, id: i64| {
-        let end = states.end();
-        states.append(&header(id, end, batch(0, 0, 1)));
-    };
     (0..1000).for_each(|id| write(&mut states, id));
+    let expected = (states.end(), snapshot::encode(&states.snapshot()));
     assert!(states.begin_snapshot(states.end()));
     assert_eq!(states.take_snapshot(10), SnapshotProgress::More);
     let beyond = i64::try_from(PRODUCERS_CEILING).unwrap() + 1;
     (5000..=5000 + beyond).for_each(|id| write(&mut states, id));
-    assert_eq!(states.take_snapshot(10), SnapshotProgress::None);
+    let taken = SnapshotProgress::Taken(expected.0, expected.1);
+    assert_eq!(states.take_snapshot(10), taken);
     assert!(states.begin_snapshot(states.end()), "the next one");
+}
+
+#[test]
+fn a_snapshot_ends_however_many_producers_come_before_its_next_piece() {
+    for last_known in [99, i64::MAX] {
+        let mut states = ProducerStates::new(Offset::ZERO);
+        (0..99).for_each(|id| write(&mut states, id));
+        write(&mut states, last_known);
+        let expected = snapshot::encode(&states.snapshot());
+        assert!(states.begin_snapshot(states.end()));
+        let mut pieces = 0;
+        let taken = taken_while(&mut states, 10, |states, piece| {
+            pieces = piece + 1;
+            assert!(pieces < 100, "as many come as a piece has");
+            let piece = i64::try_from(piece).unwrap();
+            let new = 1000 + piece * 20..1020 + piece * 20;
+            new.for_each(|id| write(states, id));
+        });
+        assert_eq!(taken, Some(expected), "{last_known}");
+    }
 }

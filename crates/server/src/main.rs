@@ -4,7 +4,6 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use platform::memory;
 use server::cli::Cli;
 use server::config::{Settings, StartWarnings, Warning};
 use server::logging;
@@ -22,9 +21,6 @@ fn serve(settings: Settings, warnings: Vec<Warning>) -> anyhow::Result<()> {
     let (version, commit) = (server::version::VERSION, server::version::COMMIT);
     tracing::info!(version, commit, pid = std::process::id(), "forebay");
     say(warnings);
-    if let Err(error) = memory::use_small_pages() {
-        tracing::warn!(%error, "the kernel may give huge pages, whose first touch takes long");
-    }
     server::run::broker(settings)
 }
 

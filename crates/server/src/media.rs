@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use platform::disk::Medium as Found;
+use platform::memory;
 use platform::os::System;
 use platform::{Disk as _, Platform as _};
 use storage::tier::{Medium, Safety, TierPath, TierTable};
@@ -29,6 +30,19 @@ pub(crate) fn tier_table(settings: &Settings) -> Option<Arc<TierTable>> {
         }
     }
     Some(table)
+}
+
+/// Lets the kernel give this process small pages only, unless mapped files need huge ones.
+pub(crate) fn use_small_pages(settings: &Settings) {
+    let mut tiers = settings.tiers.iter().flat_map(|tiers| &tiers.tiers);
+    if tiers.any(|tier| tier.medium == Medium::Dax) {
+        // The kernel's wish is about the whole process: a mapping of persistent memory would then
+        // have 512 times as many page faults.
+        return;
+    }
+    if let Err(error) = memory::use_small_pages() {
+        tracing::warn!(%error, "the kernel may give huge pages, whose first touch takes long");
+    }
 }
 
 /// Makes the files of tiers on persistent memory mapped; each shard maps its own.

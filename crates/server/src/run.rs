@@ -6,9 +6,11 @@
 
 use crate::assemble::BrokerAssembly;
 use crate::config::Settings;
+use crate::media;
 use crate::serve;
 
 /// Serves a broker until a signal ends it.
 pub fn broker(settings: Settings) -> anyhow::Result<()> {
+    media::use_small_pages(&settings);
     serve::run(settings, |prepared| Ok(BrokerAssembly::new(prepared)))
 }

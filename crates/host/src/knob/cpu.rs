@@ -1,6 +1,7 @@
 //! Frequency, idle states and clock. Frequencies belong to policies, not to cores: setting them by
 //! core skips siblings. Idle states belong to CPUs: either a state is switched off, or a CPU gets a
-//! bound on the time in which it has to work again (the kernel's power management, where 0 is no bound).
+//! bound on the time in which it has to work again (the kernel's power management, where 0 is no
+//! bound).
 
 use super::{Class, Form, Knob, is_plain};
 use crate::root::Tree;

@@ -420,7 +420,6 @@ async fn live_restlessly(seed: u64) {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "which seed it was that failed")]
 fn lives_without_rest_end_anywhere() {
     for seed in 0..150 {
         println!("seed {seed}");

@@ -73,7 +73,11 @@ fn a_request_takes_along_what_there_is_for_other_partitions() {
                 "seconds = 20\nbytes_max = 3_000_000\n[topics]\ncount = 2\npartitions = 3\n\
                  [produce]\n{}\nbatch_bytes = 16_384\nacks = -1\nin_flight_max = 5\n\
                  record = 1000\nidempotent = true\n{kind}\nrequests = \"{requests}\"",
-                if kind.starts_with("keys") { "producers = 4" } else { "" }
+                if kind.starts_with("keys") {
+                    "producers = 4"
+                } else {
+                    ""
+                }
             );
             let outcome = run(&toml::from_str(&text).unwrap());
             assert!(outcome.errors.is_empty(), "{kind}: {:?}", outcome.errors);

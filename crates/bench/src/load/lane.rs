@@ -72,7 +72,13 @@ impl InFlight {
     }
 
     /// Returns the position of the batch that an answer is about, mostly the one at `next`.
-    fn position(&self, next: usize, topics: &[String], topic: &[u8], partition: u32) -> Option<usize> {
+    fn position(
+        &self,
+        next: usize,
+        topics: &[String],
+        topic: &[u8],
+        partition: u32,
+    ) -> Option<usize> {
         let is_it = |pending: &Pending| {
             let place = pending.place;
             place.partition == partition && topics[place.topic as usize].as_bytes() == topic

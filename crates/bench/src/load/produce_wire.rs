@@ -131,11 +131,7 @@ pub(super) fn read_answers<'a>(
     fields(&mut rest, version, each).context("an answer that is cut off")
 }
 
-fn fields<'a>(
-    rest: &mut &'a [u8],
-    version: i16,
-    mut each: impl FnMut(Answer<'a>),
-) -> Option<i32> {
+fn fields<'a>(rest: &mut &'a [u8], version: i16, mut each: impl FnMut(Answer<'a>)) -> Option<i32> {
     let flexible = version >= FLEXIBLE_FROM;
     let correlation_id = i32::from_be_bytes(*part(rest)?);
     // Of the header.

@@ -245,12 +245,7 @@ impl Producer {
 
     /// Does the same for records with keys: gathers due records by partition until a batch is
     /// ready.
-    fn step_by_key(
-        &mut self,
-        now: f64,
-        places: &Places,
-        worker: &Worker,
-    ) -> anyhow::Result<Step> {
+    fn step_by_key(&mut self, now: f64, places: &Places, worker: &Worker) -> anyhow::Result<Step> {
         loop {
             let Some(by_key) = &mut self.by_key else {
                 return Ok(Step::End);

@@ -289,6 +289,7 @@ impl<W: World> Life<'_, W> {
             return OperatorConsent {
                 format_new: taken,
                 forget_missing: taken,
+                ..told
             };
         }
         let journal = &self.run.journal;

@@ -108,6 +108,9 @@ pub struct Produce {
     pub idempotent: bool,
     /// Unanswered requests per connection.
     pub in_flight_max: u32,
+    /// How many batches a request has.
+    #[serde(default, skip_serializing_if = "Requests::is_default")]
+    pub requests: Requests,
     /// The rate of all producers together.
     #[serde(default)]
     pub rate: Rate,
@@ -148,6 +151,25 @@ pub enum Keys {
     Cycle(u64),
     /// Random keys out of this many.
     Random(u64),
+}
+
+/// How many batches a Produce request has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requests {
+    /// Those of all partitions that a producer has something for, up to a mebibyte, as the
+    /// producers of Java and librdkafka send them.
+    #[default]
+    Packed,
+    /// One.
+    OnePerBatch,
+}
+
+impl Requests {
+    /// Returns true for what a specification means that does not say it.
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// Codec of batches.

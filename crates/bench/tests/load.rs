@@ -43,6 +43,9 @@ fn whatever_is_sent_is_acknowledged_and_counted() {
         "record = { weights = [[10, 1.0], [5000, 2.0]] }\ncompression = \"zstd\"",
         "record = 1000\nkeys = { cycle = 100 }",
         "record = 1000\nidempotent = true",
+        "record = 1000\nkeys = { random = 100 }\nidempotent = true",
+        "record = 1000\nrequests = \"one-per-batch\"",
+        "record = 100\nkeys = { cycle = 100 }\nrequests = \"one-per-batch\"",
     ];
     for kind in kinds {
         let outcome = run(&load(kind));

@@ -5,7 +5,7 @@
 //! loop), or when no more records come. Pure: the caller passes the time. Invariant: records of one
 //! key leave in the order in which they came; no record is gathered twice or lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::batch::HEADER_BYTES;
 
@@ -118,9 +118,27 @@ impl ByKey {
             places.contains(place) && (all || waited || gathered.wire_bytes >= limit)
         })?;
         let place = *place;
+        self.take_out(place, now)
+    }
+
+    /// Returns a batch for one of `places` that goes along in a request with those `taken`, ready
+    /// or not, as Kafka's producer sends whatever it has for a broker.
+    pub(super) fn along(
+        &mut self,
+        now: f64,
+        places: &[PartitionPlace],
+        taken: &BTreeSet<PartitionPlace>,
+    ) -> Option<(PartitionPlace, Take)> {
+        let mut gathered = self.gathered.keys();
+        let place = *gathered.find(|place| !taken.contains(place) && places.contains(place))?;
+        self.take_out(place, now)
+    }
+
+    fn take_out(&mut self, place: PartitionPlace, now: f64) -> Option<(PartitionPlace, Take)> {
+        let limit = self.batch_bytes.saturating_sub(HEADER_BYTES as u64);
         let gathered = self.gathered.remove(&place)?;
         let mut take = self.cut(place, gathered, limit);
-        if linger.is_none() {
+        if self.linger.is_none() {
             (take.first_due, take.last_due) = (now, now);
         }
         self.bytes -= take.payload_bytes;

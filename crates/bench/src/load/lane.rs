@@ -3,29 +3,35 @@
 //! One task without queues: it reads responses, makes frames while fewer than `in_flight_max` are
 //! in flight, and writes to the socket; it waits only if none of this makes progress. Invariants:
 //! at most `in_flight_max` requests are unanswered; frames leave in the order in which they were
-//! made; the records of a batch are passed to the kernel without a copy.
+//! made; the records of a batch are passed to the kernel without a copy. A request has at most one
+//! batch of a partition, and of how many partitions it has one, the load says.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::future::poll_fn;
 use std::io::{self, ErrorKind, IoSlice};
 use std::task::Poll;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use wire::batch::HEADER_BYTES;
 
 use super::alarm::Alarm;
 use super::client::Client;
 use super::hook::PartitionPlace;
-use super::produce_wire::{self, Heading, put_head, read_answer};
+use super::produce_wire::{
+    self, BatchAnswer, Heading, end_frame, put_front, put_partition, put_topic, read_answer,
+};
 use super::producer::{Pending, Producer, Step};
 use super::transport::Transport;
 use super::worker::Worker;
+use crate::spec::Requests;
 
-/// Frames per write, unless `BYTES_AT_ONCE` is reached first.
-const FRAMES_AT_ONCE: usize = 16;
+/// Pieces per write, unless `BYTES_AT_ONCE` is reached first: a batch has two.
+const PIECES_AT_ONCE: usize = 64;
+/// Bytes of batches in one request, unless one batch is larger: as Kafka's producer has it.
+const REQUEST_BYTES_MAX: usize = 1 << 20;
 const BYTES_AT_ONCE: usize = 512 << 10;
 /// Bytes of frames made ahead, so that the socket never runs dry.
 const AHEAD_BYTES: usize = 1 << 20;
@@ -41,16 +47,37 @@ const FRAMES_PER_TURN: u32 = 64;
 const DRAIN_SECONDS: f64 = 30.0;
 
 /// A frame without a response yet.
+#[derive(Default)]
 struct InFlight {
     correlation_id: i32,
+    /// The bytes before each batch, one after the other.
     head: Vec<u8>,
+    /// Where those before each batch end.
+    ends: Vec<usize>,
+    /// The batches, of different partitions.
+    batches: Vec<Pending>,
     tail: &'static [u8],
-    pending: Pending,
+    len: usize,
 }
 
 impl InFlight {
-    fn len(&self) -> usize {
-        self.head.len() + self.pending.batch.body.bytes().len() + self.tail.len()
+    /// Returns the bytes in the order in which they leave.
+    fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        let head = &self.head[..];
+        let begins = std::iter::once(0).chain(self.ends.iter().copied());
+        let heads = begins
+            .zip(&self.ends)
+            .map(move |(from, to)| &head[from..*to]);
+        let bodies = self.batches.iter().map(|one| one.batch.body.bytes());
+        let pieces = heads.zip(bodies).flat_map(|(head, body)| [head, body]);
+        pieces.chain([self.tail])
+    }
+
+    /// Makes it empty, for another frame.
+    fn clear(&mut self) {
+        self.head.clear();
+        self.ends.clear();
+        self.batches.clear();
     }
 }
 
@@ -61,6 +88,10 @@ pub(super) struct Lane {
     places: Vec<PartitionPlace>,
     turn: usize,
     acks: i16,
+    /// Largest batch, unless a record is larger.
+    batch_bytes: usize,
+    /// Requests have batches of several partitions.
+    is_packing: bool,
     in_flight_max: usize,
     in_flight: VecDeque<InFlight>,
     /// Number of frames at the end of `in_flight` that are not fully written; `written` bytes of
@@ -72,7 +103,8 @@ pub(super) struct Lane {
     answers: Vec<u8>,
     answers_bytes: usize,
     next_id: i32,
-    heads: Vec<Vec<u8>>,
+    /// Empty frames, for the next ones.
+    spare: Vec<InFlight>,
     alarm: Alarm,
     look: Interval,
     /// Set if records must be sent again; no new ones are sent then.
@@ -100,10 +132,12 @@ impl Lane {
         Ok(Self {
             socket: client.into_transport(),
             version,
-            places,
             turn: 0,
             acks: produce.acks,
+            batch_bytes: produce.batch_bytes as usize,
+            is_packing: produce.requests == Requests::Packed && places.len() > 1,
             in_flight_max: produce.in_flight_max as usize,
+            places,
             in_flight: VecDeque::new(),
             unsent: 0,
             unsent_bytes: 0,
@@ -111,7 +145,7 @@ impl Lane {
             answers: vec![0; READ_BYTES],
             answers_bytes: 0,
             next_id: 0,
-            heads: Vec::new(),
+            spare: Vec::new(),
             alarm: Alarm::new()?,
             look,
             stopping: false,
@@ -136,7 +170,9 @@ impl Lane {
         }
         let sent = self.in_flight.len() - self.unsent + usize::from(self.written > 0);
         for (index, frame) in self.in_flight.drain(..).enumerate() {
-            producer.unanswered(frame.pending, index < sent);
+            for pending in frame.batches {
+                producer.unanswered(pending, index < sent);
+            }
         }
         if self.stopping || end.is_err() {
             siblings.set(true);
@@ -194,7 +230,12 @@ impl Lane {
             && self.unsent_bytes < AHEAD_BYTES
         {
             match producer.step(now, &self.places, &mut self.turn, worker)? {
-                Step::Send(pending) => self.push(*pending, worker),
+                Step::Send(first) => {
+                    let mut frame = self.spare.pop().unwrap_or_default();
+                    frame.batches.push(*first);
+                    self.add_others(&mut frame.batches, now, producer, worker)?;
+                    self.push(frame, worker);
+                }
                 Step::Wait(time) => return Ok(Some(time)),
                 Step::End => return Ok(None),
             }
@@ -202,27 +243,65 @@ impl Lane {
         Ok(None)
     }
 
-    fn push(&mut self, pending: Pending, worker: &Worker) {
-        let mut head = self.heads.pop().unwrap_or_default();
-        head.clear();
+    /// Adds the batches of other partitions that go along in one request.
+    fn add_others(
+        &mut self,
+        batches: &mut Vec<Pending>,
+        now: f64,
+        producer: &mut Producer,
+        worker: &Worker,
+    ) -> anyhow::Result<()> {
+        if !self.is_packing {
+            return Ok(());
+        }
+        let mut taken: BTreeSet<_> = batches.iter().map(|pending| pending.place).collect();
+        let mut bytes: usize = batches.iter().map(|it| it.batch.wire_bytes()).sum();
+        while bytes + self.batch_bytes <= REQUEST_BYTES_MAX {
+            let of = (&self.places[..], &taken);
+            let Some(pending) = producer.along(now, of, &mut self.turn, worker)? else {
+                break;
+            };
+            bytes += pending.batch.wire_bytes();
+            taken.insert(pending.place);
+            batches.push(pending);
+        }
+        // Those of a topic one after the other.
+        batches.sort_unstable_by_key(|pending| pending.place);
+        Ok(())
+    }
+
+    /// Makes a request of the batches of a frame.
+    fn push(&mut self, mut frame: InFlight, worker: &Worker) {
         self.next_id = self.next_id.wrapping_add(1);
+        let (version, head) = (self.version, &mut frame.head);
         let heading = Heading {
-            version: self.version,
+            version,
             correlation_id: self.next_id,
             acks: self.acks,
-            topic: &worker.cluster.topics[pending.place.topic as usize],
-            partition: pending.place.partition,
         };
-        let tail = put_head(&mut head, heading, pending.batch.wire_bytes());
-        head.extend_from_slice(&pending.header[..HEADER_BYTES]);
-        let frame = InFlight {
-            correlation_id: self.next_id,
-            head,
-            tail,
-            pending,
+        let of_topics = || {
+            frame
+                .batches
+                .chunk_by(|one, next| one.place.topic == next.place.topic)
         };
+        put_front(head, heading, of_topics().count());
+        let mut bodies = 0;
+        for (at, batches) in of_topics().enumerate() {
+            let name = worker.cluster.topics[batches[0].place.topic as usize].as_str();
+            put_topic(head, version, (name, batches.len()), at == 0);
+            for (at, pending) in batches.iter().enumerate() {
+                let of = (pending.place.partition, pending.batch.wire_bytes());
+                put_partition(head, version, of, at == 0);
+                head.extend_from_slice(&pending.header[..HEADER_BYTES]);
+                frame.ends.push(head.len());
+                bodies += pending.batch.body.bytes().len();
+            }
+        }
+        frame.tail = end_frame(head, version, bodies);
+        frame.len = head.len() + bodies + frame.tail.len();
+        frame.correlation_id = self.next_id;
         self.unsent += 1;
-        self.unsent_bytes += frame.len();
+        self.unsent_bytes += frame.len;
         self.in_flight.push_back(frame);
     }
 
@@ -230,21 +309,22 @@ impl Lane {
     fn write(&mut self) -> io::Result<bool> {
         while self.unsent > 0 {
             let first = self.in_flight.len() - self.unsent;
-            let mut slices = [IoSlice::new(&[]); 3 * FRAMES_AT_ONCE];
-            let (mut used, mut bytes) = (0, 0);
-            for frame in self.in_flight.range(first..).take(FRAMES_AT_ONCE) {
-                if bytes >= BYTES_AT_ONCE {
+            let mut slices = [IoSlice::new(&[]); PIECES_AT_ONCE];
+            let (mut used, mut bytes, mut skipped) = (0, 0, self.written);
+            let pieces = self.in_flight.range(first..).flat_map(InFlight::pieces);
+            for piece in pieces {
+                if skipped >= piece.len() {
+                    skipped -= piece.len();
+                    continue;
+                }
+                let piece = &piece[std::mem::take(&mut skipped)..];
+                slices[used] = IoSlice::new(piece);
+                (used, bytes) = (used + 1, bytes + piece.len());
+                if used == PIECES_AT_ONCE || bytes >= BYTES_AT_ONCE {
                     break;
                 }
-                bytes += frame.len();
-                for part in [&frame.head, frame.pending.batch.body.bytes(), frame.tail] {
-                    slices[used] = IoSlice::new(part);
-                    used += 1;
-                }
             }
-            let mut left = &mut slices[..used];
-            IoSlice::advance_slices(&mut left, self.written);
-            match self.socket.try_write_vectored(left) {
+            match self.socket.try_write_vectored(&slices[..used]) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => self.advance(bytes),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
@@ -259,10 +339,10 @@ impl Lane {
         self.unsent_bytes -= bytes;
         while self.unsent > 0 {
             let first = &self.in_flight[self.in_flight.len() - self.unsent];
-            if self.written < first.len() {
+            if self.written < first.len {
                 break;
             }
-            self.written -= first.len();
+            self.written -= first.len;
             self.unsent -= 1;
         }
     }
@@ -270,9 +350,12 @@ impl Lane {
     /// With acks=0 no response follows, so a written frame counts as answered.
     fn settle_unanswered(&mut self, now: f64, producer: &mut Producer, worker: &Worker) {
         while self.acks == 0 && self.in_flight.len() > self.unsent {
-            if let Some(frame) = self.in_flight.pop_front() {
-                producer.answered(now, frame.pending, 0, -1, worker);
-                self.heads.push(frame.head);
+            if let Some(mut frame) = self.in_flight.pop_front() {
+                for pending in frame.batches.drain(..) {
+                    producer.answered(now, pending, 0, -1, worker);
+                }
+                frame.clear();
+                self.spare.push(frame);
             }
         }
     }
@@ -295,34 +378,53 @@ impl Lane {
                 Err(error) => return Err(error.into()),
             }
         }
-        let mut done = 0;
-        while let Some((prefix, rest)) = self.answers[done..self.answers_bytes].split_first_chunk()
-        {
-            let length = u32::from_be_bytes(*prefix) as usize;
-            if length > ANSWER_BYTES_MAX {
-                bail!("an answer of {length} bytes");
-            }
-            let Some(frame) = rest.get(..length) else {
-                break;
-            };
-            done += 4 + length;
-            let answer = read_answer(frame, self.version)?;
-            let Some(frame) = self.in_flight.pop_front() else {
-                bail!("an answer to no request");
-            };
-            if frame.correlation_id != answer.correlation_id {
-                bail!("an answer to another request");
-            }
-            let base_offset = answer.base_offset;
-            self.stopping |=
-                producer.answered(now, frame.pending, answer.error, base_offset, worker);
-            self.heads.push(frame.head);
-        }
+        let answers = std::mem::take(&mut self.answers);
+        let done = self.settle(&answers[..self.answers_bytes], now, producer, worker);
+        self.answers = answers;
+        let done = done?;
         if done > 0 {
             self.answers.copy_within(done..self.answers_bytes, 0);
             self.answers_bytes -= done;
         }
         Ok(())
+    }
+
+    /// Settles the frames that are answered; returns how many bytes their answers have.
+    fn settle(
+        &mut self,
+        answers: &[u8],
+        now: f64,
+        producer: &mut Producer,
+        worker: &Worker,
+    ) -> anyhow::Result<usize> {
+        let mut done = 0;
+        while let Some((prefix, rest)) = answers[done..].split_first_chunk() {
+            let length = u32::from_be_bytes(*prefix) as usize;
+            if length > ANSWER_BYTES_MAX {
+                bail!("an answer of {length} bytes");
+            }
+            let Some(answer) = rest.get(..length) else {
+                break;
+            };
+            done += 4 + length;
+            let (correlation_id, mut of_batches) = read_answer(answer, self.version)?;
+            let Some(mut frame) = self.in_flight.pop_front() else {
+                bail!("an answer to no request");
+            };
+            if frame.correlation_id != correlation_id {
+                bail!("an answer to another request");
+            }
+            put_in_order(&mut frame.batches, &mut of_batches, worker)?;
+            for (pending, answer) in frame.batches.drain(..).zip(of_batches) {
+                let BatchAnswer {
+                    error, base_offset, ..
+                } = answer;
+                self.stopping |= producer.answered(now, pending, error, base_offset, worker);
+            }
+            frame.clear();
+            self.spare.push(frame);
+        }
+        Ok(done)
     }
 
     /// Waits until the socket is ready for pending work, until `wake`, or for [`LOOK_EVERY`].
@@ -347,4 +449,32 @@ impl Lane {
             woken = self.alarm.wait(worker.clock.get().until(wake)) => woken,
         }
     }
+}
+
+/// Puts batches and what the broker says of each into one order: Kafka answers in an order of its
+/// own.
+fn put_in_order(
+    batches: &mut [Pending],
+    answers: &mut [BatchAnswer<'_>],
+    worker: &Worker,
+) -> anyhow::Result<()> {
+    let topics = &worker.cluster.topics;
+    let key = |pending: &Pending| {
+        let topic = topics[pending.place.topic as usize].as_bytes();
+        (topic, pending.place.partition)
+    };
+    let is_in_order = |batches: &[Pending], answers: &[BatchAnswer<'_>]| {
+        let mut both = batches.iter().zip(answers);
+        batches.len() == answers.len()
+            && both.all(|(pending, answer)| key(pending) == (answer.topic, answer.partition))
+    };
+    if !is_in_order(batches, answers) {
+        answers.sort_unstable_by_key(|answer| (answer.topic, answer.partition));
+        batches.sort_unstable_by(|one, other| key(one).cmp(&key(other)));
+        ensure!(
+            is_in_order(batches, answers),
+            "an answer to other batches than those of the request"
+        );
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! leads any of its partitions; all lanes take from the same pace. Batches to send again are kept
 //! in the order in which they were sent, and precede all new ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use wire::batch::HEADER_BYTES;
 use wire::types::ErrorCode;
@@ -155,6 +155,50 @@ impl Producer {
         let place = places[*turn % places.len()];
         *turn += 1;
         self.pending(place, &take, worker)
+    }
+
+    /// Returns a batch that one lane sends in the same request as those for the partitions `taken`;
+    /// `None` if there is none now.
+    pub(super) fn along(
+        &mut self,
+        now: f64,
+        (places, taken): (&[PartitionPlace], &BTreeSet<PartitionPlace>),
+        turn: &mut usize,
+        worker: &Worker,
+    ) -> anyhow::Result<Option<Pending>> {
+        let is_free = |place: &PartitionPlace| !taken.contains(place) && places.contains(place);
+        if let Some(at) = self
+            .again
+            .iter()
+            .position(|pending| is_free(&pending.place))
+        {
+            return Ok(self.again.remove(at));
+        }
+        if self.ended {
+            return Ok(None);
+        }
+        let next = if let Some(by_key) = &mut self.by_key {
+            by_key.along(now, places, taken)
+        } else {
+            let place = places[*turn % places.len()];
+            if taken.contains(&place) {
+                return Ok(None);
+            }
+            match self.take(now, worker) {
+                ProducerStep::Now(take) => {
+                    *turn += 1;
+                    Some((place, take))
+                }
+                ProducerStep::At(_) | ProducerStep::Never => None,
+            }
+        };
+        let Some((place, take)) = next else {
+            return Ok(None);
+        };
+        match self.pending(place, &take, worker)? {
+            Step::Send(pending) => Ok(Some(*pending)),
+            Step::Wait(_) | Step::End => Ok(None),
+        }
     }
 
     /// Takes records that are due, as far as the budget allows.

@@ -18,8 +18,7 @@ use storage::checkpoint::partition_metadata;
 use storage::journal::commit::{self, Change, Part, Stamp};
 use storage::journal::header::{Header, RingId};
 use storage::journal::names::ring_path;
-use storage::journal::replay::{LogDirectory, ReplayReport};
-use storage::journal::start::prepare;
+use storage::journal::replay::{LogDirectory, ReplayReport, replay};
 use storage::journal::{BLOCK, Head, Incarnation, LogId, Position, RingSize, Sequence};
 use wire::types::{LeaderEpoch, Offset, TopicId, Uuid};
 
@@ -202,8 +201,11 @@ async fn replay(disk: &SimDisk) -> ReplayReport {
         directory_id: ring_id().directory_id,
         left_clean: false,
     };
-    let prepared = prepare(&platform, &directory, Path::new(DIR), 1).await;
-    prepared.expect("a ring that is whole is replayed")
+    let id = ring_id();
+    let ring = ring_path(Path::new(DIR), id.directory_id, id.shard);
+    let replayed = replay(&platform, &directory, &[ring]).await;
+    let replayed = replayed.map(|replayed| replayed.report);
+    replayed.expect("a ring that is whole is replayed")
 }
 
 /// Returns the bytes of all segments.

@@ -1,5 +1,5 @@
-"""`kill -9` in a loop under load: nothing acknowledged is lost, nothing is there twice, order holds; on one tier, and on
-two between which segments move all the time."""
+"""`kill -9` in a loop under load: nothing acknowledged is lost, nothing is there twice, order holds; on one tier, on
+two between which segments move all the time, and with a journal."""
 
 import random
 import time
@@ -10,6 +10,7 @@ from crash.load import Load
 
 ROUNDS = 50
 TIERED_ROUNDS = 8
+JOURNALED_ROUNDS = 20
 PARTITIONS = 3
 SMALL_SEGMENTS = {"segment.bytes": "4194304", "index.interval.bytes": "1024"}
 # Rolled ten times a second, so that something is sealed and on its way at any moment.
@@ -39,6 +40,16 @@ def test_kill9_while_segments_move(make_broker, request, tmp_path):
     torment(broker.start(), rounds, BRIEF_SEGMENTS, request, tmp_path)
     moved = list(bulk.glob("torment-*/*.log"))
     assert len(moved) > PARTITIONS, "hardly anything has moved"
+
+
+def test_kill9_with_a_journal(make_broker, request, tmp_path):
+    rounds = request.config.getoption("--rounds") or JOURNALED_ROUNDS
+    broker = make_broker()
+    if broker.name != "forebay":
+        pytest.skip("it has no journal")
+    # Small, so that its room is used again and again.
+    broker.properties |= {"journal.bytes": "2097152", "journal.dir": str(tmp_path / "rings")}
+    torment(broker.start(), rounds, SMALL_SEGMENTS, request, tmp_path)
 
 
 def torment(broker, rounds, segments, request, tmp_path):

@@ -61,6 +61,50 @@ def test_powercut(make_broker, request, tmp_path):
     torment(make_broker, request, tmp_path, rounds, {}, Load.check)
 
 
+def test_powercut_with_a_journal(make_broker, request, tmp_path):
+    if request.config.getoption("--target") != "forebay":
+        pytest.skip("about a setting of ours")
+    rounds = request.config.getoption("--rounds") or ROUNDS
+    torment(make_broker, request, tmp_path, rounds, {"journal.bytes": "2097152"}, Load.check)
+
+
+def test_powercut_of_the_disk_of_the_journal_alone(make_broker, request, tmp_path):
+    """The broker goes on without its journal, and the next start finds what it needs, whatever the journal's disk has kept."""
+    if request.config.getoption("--target") != "forebay":
+        pytest.skip("about a setting of ours")
+    rounds = request.config.getoption("--rounds") or ROUNDS
+    seed = request.config.getoption("--seed")
+    dice = random.Random(seed)
+    with ScratchDisk() as disk:
+        properties = {"journal.bytes": "2097152", "journal.dir": str(disk.path / "rings")}
+        broker = make_broker(properties=properties).start()
+        admin = Client("librdkafka", broker.address)
+        admin.create_topic(topic="torment", partitions=PARTITIONS, configs={"segment.bytes": "4194304"})
+        load = Load(broker, "torment", PARTITIONS, tmp_path / "ledger", seed, PROMISED)
+        try:
+            for turn in range(rounds):
+                time.sleep(dice.uniform(0.05, 1.5))  # the moment of the cut, not a wait for anything
+                disk.cut_power()
+                time.sleep(dice.uniform(0.0, 1.0))
+                broker.kill()
+                disk.restore_power()
+                broker.start()
+                load.check()
+                print(f"round {turn + 1}: {load.total_acked()} acknowledged", flush=True)
+            load.finish()
+            load.check(everything=True)
+        except BaseException:
+            print(f"seed {seed}; ledger {tmp_path / 'ledger'}; broker log {broker.log}", flush=True)
+            raise
+        finally:
+            load.ending.set()
+            for thread in load.threads:
+                thread.join()
+            admin.close()
+            broker.end()
+        assert load.total_acked() > 100 * rounds, "there was hardly any load"
+
+
 def test_the_cut_is_felt(make_broker, request, tmp_path):
     """The canary: with durability=replicated nothing promises to survive, and the checks notice that something did not."""
     if request.config.getoption("--target") != "forebay":

@@ -29,6 +29,7 @@ pub mod hanging;
 pub mod housekeeping;
 pub mod image;
 mod join;
+pub mod journals;
 pub mod lifecycle;
 mod lines;
 pub mod listener_stores;

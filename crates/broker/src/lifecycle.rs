@@ -2,10 +2,10 @@
 //! log and writes the markers of a clean stop.
 //!
 //! Both run on the controller's shard and reach the others by messages. Order at the stop: the logs
-//! are closed (flushed, truncated to their length), then the metadata log; then the checkpoints are
-//! written, and last the marker of a clean stop, only into directories whose logs all closed
-//! without an error. A crash anywhere in between is a crash like any other. A stop does not wait
-//! forever for a disk that hangs: acknowledged records are durable without it.
+//! are closed (flushed, truncated to their length), then the metadata log, then the journals; then
+//! the checkpoints are written, and last the marker of a clean stop, only into directories whose
+//! logs all closed without an error. A crash anywhere in between is a crash like any other. A stop
+//! does not wait forever for a disk that hangs: acknowledged records are durable without it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,7 @@ impl<P: Platform> Broker<P> {
         if let Ok(controller) = self.controller() {
             controller.stop_begins();
         }
-        let home = [self.metadata_home().dir];
+        let home = self.with_rings([self.metadata_home().dir]);
         self.unless_hung_in(&home, self.note_clock()).await;
         let closed = self
             .shards
@@ -152,7 +152,7 @@ impl<P: Platform> Broker<P> {
         let mut metadata_closed = match self.controller() {
             Ok(controller) => {
                 let home = self.metadata_home().dir;
-                let dirs = [home.clone()];
+                let dirs = self.with_rings([home.clone()]);
                 let stopped = self.unless_hung_in(&dirs, controller.stop()).await;
                 if stopped.is_none() {
                     unclean.insert(home);
@@ -170,6 +170,7 @@ impl<P: Platform> Broker<P> {
                 metadata_closed = Ok(());
             }
         }
+        self.leave_journals(&mut unclean).await;
         // The checkpoints of a hanging directory are skipped, so this waits for lower tiers only.
         let checkpoints = self.unless_lower_hung(self.checkpoint_all()).await;
         match checkpoints {
@@ -396,7 +397,7 @@ impl<P: Platform> Broker<P> {
         // Logs in other directories neither wait for a hanging one nor are given up with it.
         let mut by_dirs = BTreeMap::<Vec<PathBuf>, Vec<_>>::new();
         for (partition, is_well) in &each {
-            let dirs = self.dirs_of(&partition.log).into_iter().collect();
+            let dirs = self.with_rings(self.dirs_of(&partition.log));
             let closing = close_partition(partition, is_well);
             by_dirs.entry(dirs).or_default().push(closing);
         }

@@ -18,12 +18,15 @@ use platform::{Disk, Platform};
 use storage::OpenAs;
 use storage::checkpoint::meta_properties::MetaProperties;
 use storage::checkpoint::{clean_shutdown, meta_properties, offsets, partition_metadata};
+use storage::journal::marked::is_of_journal;
+use storage::journal::replay::RefusedLog;
 use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64};
 
 mod claims;
 mod companions;
 mod error;
 mod found;
+mod journals;
 mod look;
 mod lower;
 mod moved;
@@ -63,6 +66,8 @@ pub struct OperatorConsent {
     pub format_new: bool,
     /// A missing directory is permanently gone; its logs start again, empty.
     pub forget_missing: bool,
+    /// A journal that counts and cannot be read is given up, with what it alone had.
+    pub forget_journals: bool,
 }
 
 /// One log directory as the start found it.
@@ -101,6 +106,8 @@ pub struct LogDirs {
     /// Index of a directory with the new metadata log of an interrupted repair.
     repaired_in: Option<usize>,
     told: OperatorConsent,
+    /// Logs that do not have what the journals had of them.
+    refused: Vec<RefusedLog>,
     /// Names of logs that are being opened or deleted.
     pub(crate) claims: Claims,
 }
@@ -168,7 +175,11 @@ impl LogDirs {
         dirs.check_found(paths, &identities)?;
         roster.write(platform, paths).await?;
         for ((path, identity), id) in paths.iter().zip(identities).zip(&roster.ids) {
+            let has_journal = identity.as_ref().is_some_and(|meta| meta.journal.is_some());
             let id = dirs.identify(platform, path, identity, Some(*id)).await?;
+            if has_journal {
+                dirs.settle(platform, path).await?;
+            }
             let dir = read_dir(platform, path, id).await?;
             dirs.dirs.push(dir);
         }
@@ -201,6 +212,7 @@ impl LogDirs {
             parts_in: None,
             repaired_in: None,
             told,
+            refused: Vec::new(),
             claims: Claims::default(),
         }
     }
@@ -388,6 +400,7 @@ impl LogDirs {
             cluster_id: self.cluster_id.clone(),
             node_id: self.node_id,
             directory_id: Some(id),
+            journal: None,
         };
         let now = wire::types::TimestampMs(platform.clock().wall_ms());
         let file = path.join(meta_properties::FILE);
@@ -507,7 +520,7 @@ fn is_ours(name: &str) -> bool {
         ".lock",
     ];
     let name = name.strip_suffix(".tmp").unwrap_or(name);
-    names.contains(&name) || storage::is_pooled(name)
+    names.contains(&name) || storage::is_pooled(name) || is_of_journal(name)
 }
 
 async fn read_dir<P: Platform>(
@@ -597,7 +610,7 @@ async fn read_identity<P: Platform>(
     let file = dir.join(meta_properties::FILE);
     let bytes = optional(platform, &file).await?;
     Ok(bytes
-        .map(|bytes| meta_properties::parse(&file, &bytes))
+        .map(|bytes| meta_properties::parse_marked(&file, &bytes))
         .transpose()?)
 }
 

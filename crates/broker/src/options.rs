@@ -4,11 +4,13 @@
 //! fields.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use platform::clock::steps::StepSettings;
+use storage::JournalOptions;
+use storage::journal::RingSize;
 use wire::types::NodeId;
 
 use crate::audit::Audit;
@@ -130,6 +132,8 @@ pub struct BrokerOptions {
     pub lower_dirs: Vec<PathBuf>,
     /// Names of the tiers, fastest first; if empty, the log directories are the only tier.
     pub tiers: Vec<Arc<str>>,
+    /// The journals of the log directories; `None`: there are none.
+    pub journal: Option<JournalSettings>,
     /// Whether a Metadata request for a missing topic creates it.
     pub auto_create_topics: bool,
     /// Whether `DeleteTopics` is allowed.
@@ -166,6 +170,30 @@ pub struct BrokerOptions {
     pub static_settings: BTreeMap<String, String>,
     /// The configuration table.
     pub config_keys: &'static [ConfigKey],
+}
+
+/// Journals: a ring for each log directory and shard.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalSettings {
+    /// The size of each ring.
+    pub size: RingSize,
+    /// Where the rings of each log directory are, in the order of these; `None`: in the log
+    /// directory itself.
+    pub dirs: Vec<Option<PathBuf>>,
+    /// When appends go through them, and when they land.
+    pub options: JournalOptions,
+}
+
+impl JournalSettings {
+    /// Returns where the rings of a log directory are, by its index and path.
+    pub fn rings_dir<'a>(&'a self, index: usize, dir: &'a Path) -> &'a Path {
+        self.own_dir(index).unwrap_or(dir)
+    }
+
+    /// Returns where the rings of a log directory are, if not in itself.
+    pub fn own_dir(&self, index: usize) -> Option<&Path> {
+        self.dirs.get(index)?.as_deref()
+    }
 }
 
 /// Kinds of metadata that a broker with these settings enforces.

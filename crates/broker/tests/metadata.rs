@@ -56,6 +56,7 @@ fn options() -> BrokerOptions {
         stores: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
+        journal: None,
         tiers: Vec::new(),
         auto_create_topics: true,
         delete_topics: true,

@@ -77,6 +77,10 @@ mod hostile_fetch;
 mod idle;
 #[path = "served/in_turns.rs"]
 mod in_turns;
+#[path = "served/journaled.rs"]
+mod journaled;
+#[path = "served/journaled_trouble.rs"]
+mod journaled_trouble;
 #[path = "served/large_answers.rs"]
 mod large_answers;
 #[path = "served/logins.rs"]

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::Context as _;
 use broker::answers::Answers;
 use broker::hanging::{self, HangingDirs};
+use broker::journals::{self, OpenedMark, OpenedRings};
 use broker::listener_stores::ListenerStores;
 use broker::log_dirs::LogDirs;
 use broker::node_config::NodeConfigs;
@@ -87,6 +88,16 @@ pub struct BrokerAssembly {
     stores: Option<Arc<dyn ListenerStores>>,
     /// What the first shard found; the other shards wait for it.
     shared: watch::Sender<Option<ProcessState>>,
+    rings: RingAgreement,
+}
+
+/// How the shards agree on the rings that are used: the first shard waits for what all have opened,
+/// and the others for what it has marked.
+#[derive(Default)]
+struct RingAgreement {
+    // Bounded: one for each shard and log directory.
+    opened: watch::Sender<(usize, Vec<OpenedMark>)>,
+    marked: watch::Sender<Option<Vec<bool>>>,
 }
 
 impl BrokerAssembly {
@@ -133,6 +144,7 @@ impl BrokerAssembly {
             stores: prepared.stores.clone(),
             settings,
             shared: watch::Sender::new(None),
+            rings: RingAgreement::default(),
         }
     }
 
@@ -177,8 +189,7 @@ impl BrokerAssembly {
         StoreOptions {
             cache_bytes_max: share(self.settings.log_cache_bytes).max(4 * CHUNK_BYTES),
             cache_bytes_start: CACHE_BYTES_START,
-            // One shard may own all the logs that are written to.
-            unwritten_bytes_max: self.settings.network.queued_bytes_max.saturating_mul(2),
+            unwritten_bytes_max: self.settings.network.unwritten_bytes_max(),
             chunk_bytes: CHUNK_BYTES,
             reserve_chunks: RESERVE_CHUNKS,
             allocate_step_bytes: ALLOCATE_STEP_BYTES,
@@ -186,6 +197,37 @@ impl BrokerAssembly {
             read_ahead_bytes_max: READ_AHEAD_BYTES_MAX,
             open_segments_max: OPEN_SEGMENTS_MAX,
         }
+    }
+
+    /// Opens the rings of a shard and has its logs use them, when the log directories are marked.
+    ///
+    /// The first shard opens logs after that, and the others when it tells them to.
+    async fn begin_journals(
+        &self,
+        shard: usize,
+        (platform, store): (&System, &Store<System>),
+        shared: &ProcessState,
+    ) -> anyhow::Result<()> {
+        if shared.options.journal.is_none() {
+            return Ok(());
+        }
+        let shards = self.settings.shards.max(1);
+        let rings = OpenedRings::open(platform, shared, shard, shards).await;
+        self.rings.opened.send_modify(|(count, marks)| {
+            *count = count.saturating_add(1);
+            marks.extend(rings.marks());
+        });
+        if shard == CONTROLLER_SHARD {
+            let mut opened = self.rings.opened.subscribe();
+            let all = opened.wait_for(|(count, _)| *count >= shards);
+            let marks = all.await?.1.clone();
+            let marked = journals::mark(platform, shared, &marks).await;
+            self.rings.marked.send_replace(Some(marked));
+        }
+        let mut marked = self.rings.marked.subscribe();
+        let marked = marked.wait_for(Option::is_some).await?.clone();
+        rings.use_in(store, shared, &marked.unwrap_or_default());
+        Ok(())
     }
 
     fn seat(&self, shard: usize) -> anyhow::Result<Seat<System>> {
@@ -209,7 +251,8 @@ impl Assembly for BrokerAssembly {
         let platform = System::start(engine(self.settings.disk_engine))?;
         let dirs = self.settings.log_dirs.iter().cloned();
         let lower = self.settings.lower_dirs().map(Path::to_path_buf);
-        let dirs: Vec<_> = dirs.chain(lower).collect();
+        let rings = self.settings.ring_dirs();
+        let dirs: Vec<_> = dirs.chain(lower).chain(rings).collect();
         platform.disk().keep_apart(dirs.clone());
         // Starts before the first disk operation: a start may wait for a disk, too.
         let watching = hanging::watch(platform.clone(), shard, dirs, self.hanging.clone());
@@ -233,6 +276,9 @@ impl Assembly for BrokerAssembly {
             self.tiers.clone(),
         );
         store.spawn_flusher();
+        self.begin_journals(shard, (&platform, &store), &shared)
+            .await
+            .context("opening the journals")?;
         let (broker, inbox) = Broker::seated(platform, self.seat(shard)?, store.clone(), shared);
         tokio::task::spawn_local(inbox.serve(Rc::clone(&broker)));
         if shard == CONTROLLER_SHARD {
@@ -261,6 +307,7 @@ impl Assembly for BrokerAssembly {
     fn before_scrape(&self, shard: usize, service: &Rc<BrokerService>) -> GaugeUpdate {
         let broker = Rc::clone(&service.broker);
         broker.show_counts();
+        service.store.show_journals();
         let unreadable = service.store.unreadable_segments();
         let dirs = shown::dirs(&self.settings, self.tiers.as_deref());
         let states = shown::states(dirs.clone(), &broker.platform, &service.store);
@@ -307,8 +354,11 @@ impl Assembly for BrokerAssembly {
             example,
         ));
         trouble::of_log_dirs(&self.settings.log_dirs, &service.store, &mut reasons);
+        trouble::of_journals(&self.settings.log_dirs, &service.store, &mut reasons);
         if shard == CONTROLLER_SHARD {
             reasons.extend(trouble::of_hanging(&self.hanging));
+            let (count, example) = broker.log_dirs.refused_logs();
+            reasons.extend(Reason::degraded("journal_refused_logs", count, example));
             reasons.extend(broker.held_step().and_then(trouble::of_clock));
             reasons.extend(trouble::of_token_keys(&self.settings.token_keys.sources));
             trouble::of_coordinators(&self.metrics, &mut reasons);

@@ -6,8 +6,10 @@ mod completion;
 mod config;
 mod format;
 mod http;
+mod journal;
 mod metadata;
 mod plan;
+mod recover;
 mod tier;
 mod why;
 
@@ -45,6 +47,10 @@ enum Command {
         /// empty.
         #[arg(long)]
         forget_missing_log_dirs: bool,
+        /// Starts without journals that are missing or cannot be read: records that were only in them
+        /// are lost.
+        #[arg(long)]
+        forget_journals: bool,
         /// Settings; they override the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
@@ -56,6 +62,11 @@ enum Command {
     /// Reads all files of log directories that no broker uses, and reports what is wrong with them
     /// (docs/check.md).
     Check(check::CheckArgs),
+    /// Gives the logs of directories that no broker uses what their journals have of them. Afterwards
+    /// the directories are Kafka's, too (docs/journal.md).
+    Recover(recover::RecoverArgs),
+    /// Shows what journals hold.
+    Journal(journal::JournalArgs),
     /// Copies all directories of a broker as they are at one instant, also while it runs
     /// (docs/backup.md).
     Backup(backup::BackupArgs),
@@ -116,17 +127,21 @@ impl Cli {
                 config,
                 format_new_log_dirs: format_new,
                 forget_missing_log_dirs: forget_missing,
+                forget_journals,
                 settings,
             } => {
                 let told = OperatorConsent {
                     format_new,
                     forget_missing,
+                    forget_journals,
                 };
                 start(config.as_deref(), &settings, told, serve)
             }
             Command::Config(config) => return exit(config.run()),
             Command::Metadata(metadata) => return exit(metadata.run()),
             Command::Check(check) => return check.run(),
+            Command::Recover(recover) => return exit(recover.run()),
+            Command::Journal(journal) => return exit(journal.run()),
             Command::Backup(backup) => return exit(backup.run()),
             Command::Tier(tier) => return exit_of_client(tier.run()),
             Command::Topic(topic) => return exit_of_client(topic.run()),

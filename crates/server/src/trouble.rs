@@ -136,6 +136,23 @@ pub(crate) fn of_log_dirs<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into:
     }
 }
 
+/// Reports journals of this shard that are not used: what is durable is so without them, at a higher
+/// cost.
+pub(crate) fn of_journals<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into: &mut Vec<Reason>) {
+    let unused = |dir: &PathBuf| {
+        Some(format!(
+            "{}: {}",
+            dir.display(),
+            store.journal_trouble(dir)?
+        ))
+    };
+    let mut unused = dirs.iter().filter_map(unused);
+    if let Some(example) = unused.next() {
+        let count = unused.count().saturating_add(1);
+        into.extend(Reason::degraded("unused_journals", count, example));
+    }
+}
+
 /// Reports directories whose disks do not answer to any shard. All shards share the list, so one
 /// shard reports.
 pub(crate) fn of_hanging(hanging: &HangingDirs) -> Option<Reason> {

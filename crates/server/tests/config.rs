@@ -288,6 +288,7 @@ fn format(dir: &Path, id: u128) {
         cluster_id: "c".into(),
         node_id: NodeId(1),
         directory_id: Some(Uuid::from_u128(id)),
+        journal: None,
     };
     let bytes = meta_properties::encode(&meta, TimestampMs(0));
     fs::write(dir.join(meta_properties::FILE), bytes).unwrap();

@@ -14,8 +14,11 @@ use wire::types::{Offset, TopicId, TopicPartition, Uuid};
 /// The log directory, or the first of two.
 pub(crate) const DIR: &str = "/data";
 
-/// The topic of all logs.
-pub(crate) const TOPIC: TopicId = TopicId(Uuid::from_u128(7));
+/// Returns the topic of a log, each of which is of another: `log0`, `log1`, ...
+pub(crate) fn topic_of(partition: &TopicPartition) -> TopicId {
+    let number = partition.topic.trim_start_matches("log").parse();
+    TopicId(Uuid::from_u128(7 + number.unwrap_or(0)))
+}
 
 /// The state of the logs on disk before they are opened.
 pub(crate) struct LogsOnDisk {
@@ -31,7 +34,7 @@ impl LogsOnDisk {
     pub(crate) fn open_as(&self, home: &Path, partition: &TopicPartition) -> OpenAs {
         let mut dirs = self.dirs.iter().flat_map(|dirs| &dirs.dirs);
         if let (Some(all), Some(dir)) = (&self.dirs, dirs.find(|dir| dir.path == home)) {
-            return all.open_as(dir, TOPIC, partition);
+            return all.open_as(dir, topic_of(partition), partition);
         }
         let of = |offsets: &BTreeMap<_, _>| offsets.get(partition).copied().unwrap_or(Offset::ZERO);
         OpenAs {

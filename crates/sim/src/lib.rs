@@ -13,6 +13,8 @@
 //!   restarts;
 //! * records on a tier path that is missing or read-only may be refused, and are there when the
 //!   path returns; deleted records do not come back with it;
+//! * what was acknowledged through a journal is there after any end, also when the journal's device is
+//!   lost meanwhile;
 //! * a start without one of the log directories is refused and changes nothing;
 //! * lookups by timestamp and by the epoch of an offset agree with the records.
 //!
@@ -23,6 +25,7 @@ mod actor;
 mod checker;
 mod directory;
 pub mod dirs;
+pub mod journaled;
 pub mod ledger;
 mod life;
 mod owner;
@@ -37,6 +40,7 @@ pub mod world;
 use platform::sim::{Rng, SimDisk, SimPlatform};
 
 use dirs::Dirs;
+use journaled::Journaled;
 use plan::Plan;
 use report::{Report, Violation};
 use tiers::Tiers;
@@ -45,7 +49,9 @@ use world::{LyingPlatform, PlantedBug, World};
 /// Runs the world that `seed` describes, optionally with a planted bug.
 pub fn run(seed: u64, planted: Option<PlantedBug>) -> Result<Report, Violation> {
     match planted {
-        Some(PlantedBug::SyncsAreLies) => run_on::<LyingPlatform>(seed, planted),
+        Some(PlantedBug::SyncsAreLies | PlantedBug::ReleasedBeforeSync) => {
+            run_on::<LyingPlatform>(seed, planted)
+        }
         _ => run_on::<SimPlatform>(seed, planted),
     }
 }
@@ -69,9 +75,15 @@ fn run_on<W: World>(seed: u64, planted: Option<PlantedBug>) -> Result<Report, Vi
             plan.tiers = Tiers::draw_two(seed, lives);
         }
     }
+    if plan.tiers.is_none() && plan.dirs.is_none() {
+        plan.journaled = Journaled::draw(seed, plan.lives.len(), planted);
+    }
     let mut disk = SimDisk::new(rng.next_u64());
     if let Some(tiers) = &plan.tiers {
         tiers::make_paths(&disk, tiers);
+    }
+    if let Some(journaled) = &plan.journaled {
+        journaled.make_device(&disk);
     }
     let mut run = life::Run::new(seed, plan);
     for number in 0..run.plan.lives.len() {

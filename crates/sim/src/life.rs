@@ -19,13 +19,13 @@ use crate::actor::{Actor, Progress};
 use crate::checker::lookups;
 use crate::checker::places::Places;
 use crate::checker::recovered::{self, PastLife};
-use crate::directory::{self, DIR, LogsOnDisk, TOPIC};
+use crate::directory::{self, DIR, LogsOnDisk, topic_of};
 use crate::ledger::LogLedger;
 use crate::plan::{End, LifePlan, LogPlan, Plan, Spell, Trouble};
 use crate::producer::{self, Identity};
 use crate::report::{Journal, Report, Violation};
 use crate::world::{PlantedBug, World};
-use crate::{dirs, owner, planted, reader, tiers};
+use crate::{dirs, journaled, owner, planted, reader, tiers};
 
 /// The longest time that a stop may take, in simulated time.
 const STOP_MAX: Duration = Duration::from_mins(10);
@@ -289,6 +289,7 @@ impl<W: World> Life<'_, W> {
             return OperatorConsent {
                 format_new: taken,
                 forget_missing: taken,
+                ..told
             };
         }
         let journal = &self.run.journal;
@@ -302,12 +303,30 @@ impl<W: World> Life<'_, W> {
 
     async fn find(&self, told: OperatorConsent) -> std::io::Result<LogsOnDisk> {
         if self.run.plan.dirs.is_none() {
+            self.begin_journal().await?;
             return directory::load(&self.world).await;
         }
         let found = directory::load_all(&self.world, &self.dirs, told).await?;
         dirs::name_metadata(self.disk);
         self.run.formatted.set(true);
         Ok(found)
+    }
+
+    /// Replays the journal, if the run has one, and has the logs use it.
+    async fn begin_journal(&self) -> std::io::Result<()> {
+        let Some(journaled) = &self.run.plan.journaled else {
+            return Ok(());
+        };
+        journaled.set_broken(self.number, self.disk, false);
+        let report = journaled.settle(&self.world).await?;
+        let is_rotten = |folder: &Path| {
+            let of_log = |kept: &&KeptLog| folder == kept.home.join(folder_name(&kept.partition));
+            let kept = self.run.logs.iter().find(of_log);
+            kept.is_some_and(|kept| kept.ledger.borrow().rotten)
+        };
+        journaled::check(&report, &self.run.journal, is_rotten);
+        journaled.begin(&self.world, &self.store).await;
+        Ok(())
     }
 
     /// Opens and checks all logs; returns `None` when the disk prevented it.
@@ -337,9 +356,10 @@ impl<W: World> Life<'_, W> {
     async fn open(&self, kept: &KeptLog, found: &LogsOnDisk, rng: &mut Rng) -> Option<Actor<W>> {
         let how = found.open_as(kept.home, &kept.partition);
         let options = kept.plan.options.clone();
+        let topic = topic_of(&kept.partition);
         let opened = self
             .store
-            .open_log(kept.home, kept.partition.clone(), TOPIC, options, how)
+            .open_log(kept.home, kept.partition.clone(), topic, options, how)
             .await;
         let log = match opened {
             Ok(log) => log,
@@ -445,6 +465,9 @@ impl<W: World> Life<'_, W> {
         if self.plan.trouble == Trouble::ReadOnly {
             self.disk.set_read_only(true);
         }
+        if let (Some(journaled), 1) = (&self.run.plan.journaled, turn) {
+            journaled.set_broken(self.number, self.disk, true);
+        }
         if let (Some(tiers), Some(table), 1) = (self.tiers(), self.store.tiers(), turn) {
             tiers.turn(self.number, self.disk, table);
         }
@@ -543,6 +566,14 @@ impl<W: World> Life<'_, W> {
                 actor.check_error("close", &error);
                 clean = false;
             }
+        }
+        if let Some(journaled) = &self.run.plan.journaled
+            && let Err(error) = journaled.end(&self.world, &self.store).await
+        {
+            if let Some(actor) = actors.first() {
+                actor.check_error("close the journal", &error);
+            }
+            clean = false;
         }
         clean = clean && directory::mark_clean(&self.world, &self.dirs).await.is_ok();
         self.run

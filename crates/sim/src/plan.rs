@@ -8,6 +8,7 @@ use platform::sim::{OpKind, Rng};
 use storage::{Durability, LogOptions, StoreOptions};
 
 use crate::dirs::Dirs;
+use crate::journaled::Journaled;
 use crate::tiers::Tiers;
 use crate::world::PlantedBug;
 
@@ -26,6 +27,8 @@ pub struct Plan {
     pub tiers: Option<Tiers>,
     /// The log directories, if the run has two.
     pub dirs: Option<Dirs>,
+    /// The journal, if the run has one.
+    pub journaled: Option<Journaled>,
 }
 
 /// The plan of one log.
@@ -165,6 +168,7 @@ impl Plan {
             planted,
             tiers: None,
             dirs: None,
+            journaled: None,
         }
     }
 }

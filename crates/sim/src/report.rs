@@ -69,6 +69,8 @@ pub struct Counts {
     pub lost: u64,
     /// Reads that were refused because of damaged bytes.
     pub damaged: u64,
+    /// Commits of journals that starts have replayed.
+    pub replayed: u64,
 }
 
 impl Counts {
@@ -91,6 +93,7 @@ impl Counts {
             failed,
             lost,
             damaged,
+            replayed,
         } = other;
         self.appended += appended;
         self.acknowledged += acknowledged;
@@ -108,6 +111,7 @@ impl Counts {
         self.failed += failed;
         self.lost += lost;
         self.damaged += damaged;
+        self.replayed += replayed;
     }
 }
 

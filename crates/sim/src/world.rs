@@ -15,6 +15,9 @@ use platform::{Clock, Platform};
 pub enum PlantedBug {
     /// The disk reports that it synced a segment, but did not.
     SyncsAreLies,
+    /// The disk reports that it synced what lands from a journal, but did not: so the room in the
+    /// journal is released before the sync.
+    ReleasedBeforeSync,
     /// Producers get the acknowledgement of a batch as soon as it has its offsets.
     EarlyAcknowledgement,
     /// A write that a full disk refused counts as not written, although the log still writes it
@@ -50,7 +53,8 @@ impl World for SimPlatform {
     }
 }
 
-/// A platform whose segments are never synced, although the disk reports that they were.
+/// A platform whose segments are never synced, although the disk reports that they were. All other
+/// files are.
 #[derive(Clone)]
 pub struct LyingPlatform {
     honest: SimPlatform,
@@ -88,7 +92,10 @@ pub struct LyingDisk(SimDisk);
 
 /// An open file of a [`LyingDisk`].
 #[derive(Clone)]
-pub struct LyingFile(SimFile);
+pub struct LyingFile {
+    honest: SimFile,
+    is_segment: bool,
+}
 
 impl Disk for LyingDisk {
     type File = LyingFile;
@@ -102,7 +109,11 @@ impl Disk for LyingDisk {
     }
 
     async fn open(&self, path: &Path, how: Open) -> io::Result<LyingFile> {
-        self.0.open(path, how).await.map(LyingFile)
+        let name = path.file_name().unwrap_or_default();
+        Ok(LyingFile {
+            honest: self.0.open(path, how).await?,
+            is_segment: name.to_string_lossy().contains(".log"),
+        })
     }
 
     async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
@@ -152,30 +163,37 @@ impl Disk for LyingDisk {
 
 impl DiskFile for LyingFile {
     async fn write_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
-        self.0.write_at(position, parts).await
+        self.honest.write_at(position, parts).await
     }
 
     async fn read_at(&self, position: u64, len: usize) -> io::Result<Bytes> {
-        self.0.read_at(position, len).await
+        self.honest.read_at(position, len).await
     }
 
     async fn read_into(&self, position: u64, buf: AlignedBuf) -> io::Result<AlignedBuf> {
-        self.0.read_into(position, buf).await
+        self.honest.read_into(position, buf).await
     }
 
     async fn sync(&self) -> io::Result<()> {
-        Ok(())
+        if self.is_segment {
+            return Ok(());
+        }
+        self.honest.sync().await
+    }
+
+    async fn write_durably_at(&self, position: u64, parts: Vec<Bytes>) -> io::Result<()> {
+        self.honest.write_durably_at(position, parts).await
     }
 
     async fn allocate(&self, len: u64) -> io::Result<()> {
-        self.0.allocate(len).await
+        self.honest.allocate(len).await
     }
 
     async fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len).await
+        self.honest.set_len(len).await
     }
 
     async fn len(&self) -> io::Result<u64> {
-        self.0.len().await
+        self.honest.len().await
     }
 }

@@ -35,6 +35,11 @@ fn a_disk_that_lies_about_syncs_is_found() {
 }
 
 #[test]
+fn room_in_a_journal_that_is_released_before_the_sync_of_the_landing_is_found() {
+    finds(PlantedBug::ReleasedBeforeSync);
+}
+
+#[test]
 fn an_acknowledgement_before_its_time_is_found() {
     finds(PlantedBug::EarlyAcknowledgement);
 }

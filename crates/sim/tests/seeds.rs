@@ -115,6 +115,7 @@ fn a_hundred_worlds_keep_their_promises() {
         ("failed", counts.failed),
         ("lost", counts.lost),
         ("damaged", counts.damaged),
+        ("replayed", counts.replayed),
     ] {
         assert!(count > 0, "nothing was {what} in all the worlds");
     }

@@ -11,6 +11,7 @@ use std::io;
 use wire::batch::{BatchHeader, HEADER_BYTES, crc_of};
 use wire::types::Offset;
 
+use crate::journal::marked::is_of_journal;
 use crate::segment::naming::{CLEANED, Name, Role, classify, is_pooled};
 use crate::segment::scan::MAGIC;
 
@@ -49,9 +50,10 @@ pub fn part_of(name: &str) -> FilePart {
 }
 
 /// Returns true for a file of the log directory itself that a copy does not have: files that hold
-/// room or wait for a use, and small files that are being written.
+/// room or wait for a use, small files that are being written, and those of a journal: a directory
+/// whose journal counts is not copied.
 pub fn is_left_out(name: &str) -> bool {
-    is_pooled(name) || name.ends_with(".tmp")
+    is_pooled(name) || name.ends_with(".tmp") || is_of_journal(name)
 }
 
 /// Where the whole batches of a data file end.

@@ -176,11 +176,14 @@ async fn check_dir<D: Disk>(
 ) -> std::io::Result<()> {
     let identity = dir.join(meta_properties::FILE);
     match read(disk, &identity, report).await? {
-        SmallFileContent::Bytes(bytes) => {
-            if let Err(error) = meta_properties::parse(&identity, &bytes) {
-                report.damage(&identity, None, error.to_string());
-            }
-        }
+        SmallFileContent::Bytes(bytes) => match meta_properties::parse_marked(&identity, &bytes) {
+            Ok(meta) if meta.journal.is_some() => report.note(
+                &identity,
+                "its journal may have bytes that its logs lack: `forebay recover` gives them these",
+            ),
+            Ok(_) => {}
+            Err(error) => report.damage(&identity, None, error.to_string()),
+        },
         SmallFileContent::Missing => report.damage(
             &identity,
             None,

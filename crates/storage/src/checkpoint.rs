@@ -16,6 +16,7 @@
 
 pub mod aborted_segments;
 pub mod clean_shutdown;
+pub mod journal_mark;
 pub mod leader_epochs;
 pub mod limits;
 mod lines;

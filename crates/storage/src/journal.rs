@@ -4,14 +4,15 @@
 //! `header` says where reading begins, `commit` is the unit of a write, `ring` keeps the account of
 //! room, `scan` reads the commits back after a crash; none of these does I/O. `file` makes, opens
 //! and removes the ring's file; `committer` writes what callers hand in; `start` and `replay` put
-//! what rings have into the segments before logs are opened. Layout: `docs/formats/journal.md`,
-//! reasons: `docs/adr/0034-format-of-the-journal.md`, `0037-commit-loop-of-the-journal.md` and
-//! `0049-landing-and-replay-of-the-journal.md` beside it.
+//! what rings have into the segments before logs are opened; `marked` says in a log directory which
+//! rings count. Layout: `docs/formats/journal.md`, reasons: `docs/adr/0034-format-of-the-journal.md`,
+//! `0037-commit-loop-of-the-journal.md`, `0049-landing-and-replay-of-the-journal.md` and
+//! `0058-which-rings-count.md` beside it.
 //! Invariants: a commit is read back only if every byte of it is, up to the CRC, what this
 //! incarnation wrote there as that sequence; room is used again only when both header blocks,
 //! synced, have passed it; what a file holds reaches neither a panic nor an allocation.
 //! It does not: know logs beyond their ids and files, or decide when a log lands
-//! (`store/journal.rs`). No setting of the broker has logs use it yet.
+//! (`store/journal.rs`).
 
 #![cfg_attr(
     not(test),
@@ -32,6 +33,7 @@ pub mod committer;
 pub mod error;
 pub mod file;
 pub mod header;
+pub mod marked;
 pub mod names;
 mod pressure;
 mod queue;
@@ -102,7 +104,8 @@ impl Sequence {
 /// A random number, other for each use of the ring between two starts; never 0.
 ///
 /// Clients choose the bytes of commits. They cannot forge a commit within them, because they do not
-/// know this number; so it is not logged, measured or shown.
+/// know this number; so it is not logged, measured or shown. The mark of a log directory has a part
+/// of it, its fingerprint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Incarnation(u64);
 
@@ -112,6 +115,11 @@ impl Incarnation {
         let candidates = [random, random.wrapping_add(1), random.wrapping_add(2)];
         let fits = |number: &&u64| **number != 0 && previous != Some(Self(**number));
         Self(*candidates.iter().find(fits).unwrap_or(&1)) // Of three, two are refused at most.
+    }
+
+    /// Returns what tells it from the numbers of other uses, and does not lead back to it.
+    fn fingerprint(self) -> u32 {
+        wire::crc::crc32c(&self.0.to_be_bytes())
     }
 
     fn from_file(number: u64) -> Option<Self> {

@@ -28,5 +28,5 @@ pub use segment::naming::{
     parse_future_folder_name,
 };
 pub use segment::scan::first_batch;
-pub use store::{JournalOptions, LogPoints, Store};
+pub use store::{JournalOptions, LogPoints, Store, remove_some_leftovers};
 pub use tier::MoveRate;

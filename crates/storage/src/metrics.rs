@@ -52,6 +52,27 @@ pub struct Metrics {
     pub recovered_bytes: Counter,
     /// Bytes that recovery cut off because they were not valid batches.
     pub truncated_bytes: Counter,
+    /// The journals.
+    pub journal: JournalMetrics,
+}
+
+/// Handles to the metrics of journals; clones share them.
+///
+/// The shards bring them up to date when they are asked for ([`crate::Store::show_journals`]).
+#[derive(Clone, Debug)]
+pub struct JournalMetrics {
+    /// Commits that were written.
+    pub commits: Counter,
+    /// The parts in them: of a log each.
+    pub parts: Counter,
+    /// Bytes written to rings by commits, padding included.
+    pub written_bytes: Counter,
+    /// Bytes that are in journals and not in segments.
+    pub unlanded_bytes: Gauge,
+    /// Duration of a landing of logs, their syncs included, in seconds.
+    pub landing_seconds: Histogram,
+    /// Journals that are wanted and not used, or not as they should be.
+    pub degraded: Gauge,
 }
 
 impl Metrics {
@@ -111,6 +132,7 @@ impl Metrics {
         );
         metrics.register_reads(storage);
         metrics.register_damage(storage);
+        metrics.journal.register(storage);
         metrics
     }
 
@@ -202,6 +224,50 @@ impl Metrics {
             open_files: Gauge::default(),
             recovered_bytes: Counter::default(),
             truncated_bytes: Counter::default(),
+            journal: JournalMetrics::unregistered(),
         }
+    }
+}
+
+impl JournalMetrics {
+    fn unregistered() -> Self {
+        Self {
+            commits: Counter::default(),
+            parts: Counter::default(),
+            written_bytes: Counter::default(),
+            unlanded_bytes: Gauge::default(),
+            landing_seconds: Histogram::new(exponential_buckets(0.000_1, 2.0, 17)),
+            degraded: Gauge::default(),
+        }
+    }
+
+    fn register(&self, storage: &mut Registry) {
+        let journal = storage.sub_registry_with_prefix("journal");
+        journal.register("commits", "Commits of journals", self.commits.clone());
+        journal.register(
+            "parts",
+            "Parts in commits of journals, each of one log",
+            self.parts.clone(),
+        );
+        journal.register(
+            "written_bytes",
+            "Bytes that commits wrote to journals, padding included",
+            self.written_bytes.clone(),
+        );
+        journal.register(
+            "unlanded_bytes",
+            "Bytes that are in journals and not in segments",
+            self.unlanded_bytes.clone(),
+        );
+        journal.register(
+            "landing_seconds",
+            "Duration of a landing: what is in journals is written to segments, sync included",
+            self.landing_seconds.clone(),
+        );
+        journal.register(
+            "degraded",
+            "Journals that are set and not used, one for each log directory and shard",
+            self.degraded.clone(),
+        );
     }
 }

@@ -76,6 +76,8 @@ pub(crate) struct StoreCore<P: Platform> {
     pub(crate) dir_syncs: DirSyncs,
     /// The journals of log directories. Bounded: the log directories.
     pub(crate) journals: RefCell<BTreeMap<PathBuf, Rc<journal::DirJournal<P>>>>,
+    /// Why log directories that should have a journal have none. Bounded: the log directories.
+    pub(crate) without_journal: RefCell<BTreeMap<PathBuf, String>>,
     /// Sealed segments with an open file or loaded indexes, the least recently loaded first.
     loaded: RefCell<VecDeque<Weak<Segment<P>>>>,
     pub(crate) read_ahead: ReadAhead<P>,
@@ -145,6 +147,27 @@ impl DirHealth {
     }
 }
 
+/// Removes folders of topics that were deleted before the last stop, and returns those that are
+/// left: a start that needs room does not wait for all.
+pub async fn remove_some_leftovers<D: Disk>(disk: &D, dir: &Path) -> Result<Vec<PathBuf>> {
+    let listed = disk.list(dir).await;
+    let entries = listed.map_err(Error::io("list", dir))?;
+    let is_leftover = |entry: &Entry| entry.is_dir && naming::is_deleted_folder(&entry.name);
+    let leftovers = entries.into_iter().filter(is_leftover);
+    let mut leftovers = leftovers.map(|entry| dir.join(entry.name));
+    for path in leftovers.by_ref().take(LEFTOVERS_AWAITED) {
+        remove_leftover(disk, &path).await;
+    }
+    Ok(leftovers.collect())
+}
+
+async fn remove_leftover<D: Disk>(disk: &D, path: &Path) {
+    if let Err(error) = disk.remove_dir(path).await {
+        // The next start retries. The folder is unused, so a failure must not prevent the start.
+        tracing::warn!(folder = %path.display(), %error, "a deleted log's folder stays");
+    }
+}
+
 /// The entries of a log in its directory's checkpoint files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogPoints {
@@ -187,6 +210,7 @@ impl<P: Platform> Store<P> {
             dirs: RefCell::default(),
             dir_syncs: DirSyncs::default(),
             journals: RefCell::default(),
+            without_journal: RefCell::default(),
             loaded: RefCell::default(),
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
@@ -384,15 +408,7 @@ impl<P: Platform> Store<P> {
     /// It removes some before it returns, which makes room for a start on a full disk, and the rest
     /// in the background. A folder that cannot be removed stays.
     pub async fn remove_leftovers(&self, dir: &Path) -> Result<()> {
-        let listed = self.disk().list(dir).await;
-        let entries = listed.map_err(Error::io("list", dir))?;
-        let is_leftover = |entry: &Entry| entry.is_dir && naming::is_deleted_folder(&entry.name);
-        let leftovers = entries.into_iter().filter(is_leftover);
-        let mut leftovers = leftovers.map(|entry| dir.join(entry.name));
-        for path in leftovers.by_ref().take(LEFTOVERS_AWAITED) {
-            self.remove_leftover(&path).await;
-        }
-        let later: Vec<_> = leftovers.collect();
+        let later = remove_some_leftovers(self.disk(), dir).await?;
         if later.is_empty() {
             return Ok(());
         }
@@ -400,19 +416,11 @@ impl<P: Platform> Store<P> {
         let store = self.clone();
         task::spawn(async move {
             for path in later {
-                store.remove_leftover(&path).await;
+                remove_leftover(store.disk(), &path).await;
             }
             store.shared.room_made.notify_waiters();
         });
         Ok(())
-    }
-
-    async fn remove_leftover(&self, path: &Path) {
-        if let Err(error) = self.disk().remove_dir(path).await {
-            // The next start retries. The folder is unused, so a failure must not prevent the
-            // start.
-            tracing::warn!(folder = %path.display(), %error, "a deleted log's folder stays");
-        }
     }
 
     /// Returns the table of tiers, if tiers are configured.

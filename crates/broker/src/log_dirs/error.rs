@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use storage::checkpoint::MalformedFileError;
+use storage::journal::JournalError;
 
 /// Why the log directories cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +22,12 @@ pub enum LogDirsError {
     /// A file does not have the format of its name.
     #[error(transparent)]
     Malformed(#[from] MalformedFileError),
+    /// The journal of a directory cannot be replayed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// What deleted topics have left cannot be looked at.
+    #[error(transparent)]
+    Leftovers(#[from] storage::Error),
     /// A directory of another cluster.
     #[error("{path} belongs to cluster {found}, not {expected}")]
     OtherCluster {

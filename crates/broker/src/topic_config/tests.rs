@@ -60,6 +60,7 @@ pub(crate) fn options() -> BrokerOptions {
         stores: None,
         log_dirs: vec!["/d".into()],
         lower_dirs: Vec::new(),
+        journal: None,
         tiers: Vec::new(),
         auto_create_topics: true,
         delete_topics: true,

@@ -21,7 +21,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use broker::answers::Answers;
-use broker::log_dirs::{LogDirs, OperatorConsent};
+use broker::journals::{self, OpenedRings};
+use broker::log_dirs::LogDirs;
 use broker::metrics::Metrics;
 use broker::recovery::Recovery;
 use broker::shards::seats;
@@ -83,6 +84,27 @@ async fn lower_tiers(
     Ok(table)
 }
 
+/// Has the logs use journals, if there are any.
+async fn begin_journals(
+    platform: &SimPlatform,
+    shared: &ProcessState,
+    stores: &[Store<SimPlatform>],
+) {
+    if shared.options.journal.is_none() {
+        return;
+    }
+    let (mut rings, mut marks) = (Vec::new(), Vec::new());
+    for shard in 0..stores.len() {
+        let opened = OpenedRings::open(platform, shared, shard, stores.len()).await;
+        marks.extend(opened.marks());
+        rings.push(opened);
+    }
+    let marked = journals::mark(platform, shared, &marks).await;
+    for (rings, store) in rings.into_iter().zip(stores) {
+        rings.use_in(store, shared, &marked);
+    }
+}
+
 impl Cluster {
     pub(crate) async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
         let clock = Clock::starting_at(setup.wall_ms);
@@ -90,10 +112,10 @@ impl Cluster {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let (homes, lower) = (&setup.options.log_dirs, &setup.options.lower_dirs);
-        LogDirs::check_places(&platform, homes, lower, OperatorConsent::default())
+        LogDirs::check_places(&platform, homes, lower, setup.told)
             .await
             .map_err(|error| error.to_string())?;
-        let log_dirs = LogDirs::open(&platform, homes, None, None)
+        let log_dirs = LogDirs::open_as_told(&platform, homes, None, None, setup.told)
             .await
             .map_err(|error| error.to_string())?;
         let answers = Answers::new(setup.answers_bytes_max);
@@ -110,8 +132,8 @@ impl Cluster {
             node: broker::node_config::NodeConfigs::default(),
             answers: answers.clone(),
         };
-        let (mut brokers, mut counted) = (Vec::new(), Vec::new());
-        for seat in seats(setup.shards) {
+        let (mut stores, mut counted) = (Vec::new(), Vec::new());
+        for _ in 0..setup.shards {
             let storage = storage::Metrics::unregistered();
             counted.push(storage.clone());
             let store = Store::with_tiers(
@@ -124,6 +146,11 @@ impl Cluster {
             if let Some((_, policy)) = &setup.tiers {
                 store.spawn_mover(*policy);
             }
+            stores.push(store);
+        }
+        begin_journals(&platform, &shared, &stores).await;
+        let mut brokers = Vec::new();
+        for (seat, store) in seats(setup.shards).into_iter().zip(stores) {
             let (broker, inbox) = Broker::seated(platform.clone(), seat, store, shared.clone());
             platform::task::spawn(inbox.serve(Rc::clone(&broker)));
             brokers.push(broker);
@@ -152,6 +179,11 @@ impl Cluster {
     pub(crate) fn recovered_logs(&self) -> u64 {
         let each = self.storage.iter();
         each.map(|storage| storage.recovered_logs.get()).sum()
+    }
+
+    /// The metrics of a shard's logs.
+    pub(crate) fn storage_metrics(&self, shard: usize) -> &storage::Metrics {
+        &self.storage[shard]
     }
 
     /// What a monitoring system would read.

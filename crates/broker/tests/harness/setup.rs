@@ -1,12 +1,15 @@
 //! How a simulated broker is set up: small segments, short intervals, one log directory.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use broker::options::{BrokerOptions, Endpoint, GroupOptions, TransactionOptions};
-use storage::StoreOptions;
+use broker::log_dirs::OperatorConsent;
+use broker::options::{BrokerOptions, Endpoint, GroupOptions, JournalSettings, TransactionOptions};
+use storage::journal::RingSize;
 use storage::tier::TierOptions;
 use storage::tier::policy::PolicySettings;
+use storage::{JournalOptions, StoreOptions};
 use wire::types::NodeId;
 
 /// Wall time of the first start: 2026-01-01.
@@ -25,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) answers_bytes_max: usize,
     /// With tiers: those, and when their mover moves what.
     pub(crate) tiers: Option<(Vec<TierOptions>, PolicySettings)>,
+    /// What the operator allows at the start.
+    pub(crate) told: OperatorConsent,
 }
 
 impl Setup {
@@ -37,7 +42,24 @@ impl Setup {
             store: store_options(),
             answers_bytes_max: 1 << 30,
             tiers: None,
+            told: OperatorConsent::default(),
         }
+    }
+
+    /// With a journal for each log directory and shard, in `dir` or in the log directory.
+    pub(crate) fn with_journal(mut self, dir: Option<&str>) -> Self {
+        let dir = dir.map(PathBuf::from);
+        self.options.journal = Some(JournalSettings {
+            size: RingSize::new(256 << 10).expect("whole blocks"),
+            dirs: vec![dir; self.options.log_dirs.len()],
+            options: JournalOptions {
+                bypass_bytes: 16 << 10,
+                land_bytes: 32 << 10,
+                land_after: Duration::from_secs(2),
+                unlanded_bytes_max: 64 << 10,
+            },
+        });
+        self
     }
 
     /// With tiers; the paths of the first are the log directories.
@@ -86,6 +108,7 @@ fn options() -> BrokerOptions {
         stores: None,
         log_dirs: vec![DIR.into()],
         lower_dirs: Vec::new(),
+        journal: None,
         tiers: Vec::new(),
         auto_create_topics: false,
         delete_topics: true,

@@ -22,6 +22,9 @@ const MEMBERS: usize = 3;
 /// Longer than any start or stop may take, in simulated time.
 const PATIENCE: Duration = Duration::from_mins(30);
 
+/// Separates the draw of journals from all others.
+const JOURNAL_SALT: u64 = 0x6a6f_7572;
+
 /// Parts of a life.
 const PARTS: u64 = 4;
 
@@ -41,6 +44,9 @@ pub(crate) fn run(seed: u64, careless: bool) -> Result<RunResult, String> {
     setup = setup.authorized(AuthorizerMode::Enforce);
     if careless {
         setup = setup.with("durability", "replicated");
+    }
+    if !careless && Rng::new(seed ^ JOURNAL_SALT).chance(50) {
+        setup = setup.with_journal(None);
     }
     setup.store.save_interval_bytes = [8 << 10, 1 << 30][usize::from(rng.chance(50))];
     let book = SharedBook::default();

@@ -18,6 +18,7 @@ use crate::harness::{Cluster, NOW_MS, Setup, life, try_life};
 const FORGET: OperatorConsent = OperatorConsent {
     format_new: false,
     forget_missing: true,
+    forget_journals: false,
 };
 
 /// A directory with a topic and its records, left by a clean stop.

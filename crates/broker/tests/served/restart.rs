@@ -17,7 +17,7 @@ use crate::harness::{Cluster, NOW_MS, Setup, life, try_life};
 const CLEAN: &str = "/logs/.kafka_cleanshutdown";
 
 /// Work whose every part is acknowledged.
-async fn work(cluster: &Cluster) {
+pub(crate) async fn work(cluster: &Cluster) {
     cluster.create("t", 3).await;
     for partition in 0..3 {
         cluster.produce("t", partition, &["a", "b"]).await;
@@ -30,7 +30,7 @@ async fn work(cluster: &Cluster) {
 }
 
 /// The work is there, and goes on.
-async fn went_on(cluster: &Cluster) {
+pub(crate) async fn went_on(cluster: &Cluster) {
     for partition in 0..3 {
         assert_eq!(cluster.values("t", partition).await, ["a", "b", "c"]);
         let again = cluster

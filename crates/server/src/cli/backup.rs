@@ -192,7 +192,14 @@ fn identity(dir: &Path) -> anyhow::Result<MetaProperties> {
     let file = dir.join(meta_properties::FILE);
     let bytes = bounded::file(&file, SMALL_FILE_BYTES_MAX);
     let bytes = bytes.with_context(|| format!("reading {}", file.display()))?;
-    Ok(meta_properties::parse(&file, &bytes)?)
+    let meta = meta_properties::parse_marked(&file, &bytes)?;
+    ensure!(
+        meta.journal.is_none(),
+        "{} has a journal that counts, of which a copy at one instant cannot be made: stop the broker first, or run \
+         it with journal.bytes=0; after a crash `forebay recover` first",
+        dir.display()
+    );
+    Ok(meta)
 }
 
 /// Checks that the directories are all that belong together, by the lists in them.

@@ -180,6 +180,7 @@ fn show(of: &MetadataDirArgs) -> anyhow::Result<ExitCode> {
 
 fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
+    refuse_journal(dir)?;
     let folder = folder_of(dir);
     let new = dir.join(format!("{METADATA_TOPIC}-0.new"));
     if !folder.exists() && new.exists() {
@@ -234,6 +235,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
 /// Runs `forebay config reset`: removes dynamic values.
 pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
+    refuse_journal(dir)?;
     let mut reading = read(dir)?;
     anyhow::ensure!(
         !reading.is_fatal(),
@@ -268,6 +270,21 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
     sync_dir(&folder)?;
     super::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a directory whose journal may have records of the metadata log that its files lack.
+fn refuse_journal(dir: &Path) -> anyhow::Result<()> {
+    let file = dir.join(meta_properties::FILE);
+    let bytes = bounded::file(&file, SMALL_FILE_BYTES_MAX).unwrap_or_default();
+    // The next start reports what else is wrong with that file.
+    let meta = meta_properties::parse_marked(&file, &bytes);
+    anyhow::ensure!(
+        meta.map_or(true, |meta| meta.journal.is_none()),
+        "{} was not left cleanly, and its journal may have the last records: `forebay recover {}` first",
+        dir.display(),
+        dir.display()
+    );
+    Ok(())
 }
 
 fn node_of(dir: &Path) -> NodeId {

@@ -10,6 +10,7 @@ mod audit;
 mod authorizer;
 mod foreign;
 mod groups;
+mod journal;
 mod log;
 mod login;
 mod network;
@@ -208,6 +209,7 @@ pub const SECTIONS: &[(&str, &[Key])] = &[
     ("Authorization", authorizer::KEYS),
     ("Audit", audit::KEYS),
     ("Logs", log::KEYS),
+    ("Journals", journal::KEYS),
     ("Tiers", tiers::KEYS),
     ("Groups and offsets", groups::KEYS),
     ("Producers and transactions", transactions::KEYS),

@@ -8,6 +8,7 @@ mod admin;
 mod audit;
 mod authorizer;
 mod groups;
+mod journal;
 mod listeners;
 mod login;
 mod network;
@@ -188,13 +189,21 @@ impl Settings {
         check_metadata_dir(&values, &log_dirs, &mut warnings);
         let owned = owned_dirs(&log_dirs, tiers.as_ref());
         let audit = audit::resolve(&values, &owned, (&mut warnings, &mut problems));
+        let node = node_id(&values, &mut problems);
+        let network = NetworkSettings::resolve(&values, &listeners, machine, &mut problems);
+        let journal = journal::resolve(
+            &values,
+            (&log_dirs, tiers.as_ref()),
+            network.unwritten_bytes_max(),
+            (&mut warnings, &mut problems),
+        );
         let settings = Self {
-            node_id: node_id(&values, &mut problems),
+            node_id: node,
             cluster_id: values.text("cluster.id").map(str::to_owned),
             log_dirs,
             told: OperatorConsent::default(),
             tiers,
-            network: NetworkSettings::resolve(&values, &listeners, machine, &mut problems),
+            network,
             listeners,
             advertised,
             shards: values.number("num.shards").map_or(machine.cores, size),
@@ -215,6 +224,7 @@ impl Settings {
             broker: BrokerOptions {
                 logins: logins.listeners,
                 authorizer,
+                journal,
                 ..broker_options(&values, machine)
             },
             security: ListenerSecurity::of(&protocols, encrypted),
@@ -297,6 +307,18 @@ impl Settings {
             .iter()
             .flat_map(|tiers| tiers.tiers.iter().skip(1));
         tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.as_path()))
+    }
+
+    /// Returns the directories of journals that are not log directories.
+    pub fn ring_dirs(&self) -> Vec<PathBuf> {
+        let journals = self.broker.journal.iter();
+        let mut dirs: Vec<_> = journals
+            .flat_map(|it| it.dirs.iter().flatten().cloned())
+            .collect();
+        dirs.retain(|dir| !self.log_dirs.contains(dir));
+        dirs.sort();
+        dirs.dedup();
+        dirs
     }
 
     /// Returns the options of the broker, once the node id is known and the listeners are bound to
@@ -394,6 +416,11 @@ fn disk_engine(values: &Values) -> DiskEngine {
         _ => DiskEngine::Auto,
     }
 }
+
+/// Bytes that are in a journal only, from which on a log lands: large writes that nobody waits for.
+const LAND_BYTES: u64 = 256 << 10;
+/// Age of bytes that are in a journal only, from which on their log lands.
+const LAND_AFTER: Duration = Duration::from_secs(2);
 
 /// Least size of the cache, on a small machine too.
 const CACHE_BYTES_LEAST: usize = 256 << 20;
@@ -571,6 +598,7 @@ fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
         log_dirs: Vec::new(),
         tiers: Vec::new(),
         lower_dirs: Vec::new(),
+        journal: None,
         auto_create_topics: values.is("auto.create.topics.enable"),
         delete_topics: values.is("delete.topic.enable"),
         num_partitions: narrow("num.partitions"),
@@ -632,6 +660,8 @@ fn transaction_options(values: &Values) -> TransactionOptions {
 mod admin_tests;
 #[cfg(test)]
 mod authorizer_tests;
+#[cfg(test)]
+mod journal_tests;
 #[cfg(test)]
 mod login_tests;
 #[cfg(test)]

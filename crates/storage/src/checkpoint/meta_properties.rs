@@ -1,5 +1,7 @@
 //! `meta.properties`, version 1: the cluster and node that a log directory belongs to, and the
-//! directory's own id.
+//! directory's own id. Version 2 says in addition which rings of a journal count (`journal_mark`):
+//! without them the segments may lack what was acknowledged, so it is in the file only while a
+//! journal is used, and Kafka and older versions of Forebay refuse it.
 //!
 //! A broker refuses a directory of another cluster or node, so that it does not take a wrong mount
 //! for an empty disk.
@@ -9,10 +11,17 @@ use std::path::Path;
 use wire::types::{NodeId, TimestampMs, Uuid, uuid_from_base64, uuid_to_base64};
 
 use super::MalformedFileError;
+use super::journal_mark::JournalMark;
 use super::properties::{self, encode_entry};
 
 /// Name of the file.
 pub const FILE: &str = "meta.properties";
+
+/// The version that Kafka reads, too.
+const VERSION: &str = "1";
+
+/// The version of a directory with a journal that counts.
+const MARKED_VERSION: &str = "2";
 
 /// The content of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,10 +32,31 @@ pub struct MetaProperties {
     pub node_id: NodeId,
     /// The id of this directory; absent in directories that older versions formatted.
     pub directory_id: Option<Uuid>,
+    /// The rings of its journal that count; `None`: the segments have everything.
+    pub journal: Option<JournalMark>,
 }
 
-/// Reads the file and ignores unknown keys, because later versions add some.
+/// Reads the file of a directory whose segments have everything, and ignores unknown keys, because
+/// later versions add some.
+///
+/// For those who know nothing of journals: a directory with one that counts is refused.
 pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, MalformedFileError> {
+    let meta = parse_marked(file, bytes)?;
+    if meta.journal.is_none() {
+        return Ok(meta);
+    }
+    let entries = properties::parse(file, bytes)?;
+    let version = entries.iter().find(|entry| entry.key == "version");
+    Err(MalformedFileError::new(
+        file,
+        version.map_or(1, |entry| entry.line),
+        "version 1 (its journal may have bytes that its logs lack: `forebay recover` gives them these)",
+        MARKED_VERSION,
+    ))
+}
+
+/// Does the same, also for a directory whose journal counts.
+pub fn parse_marked(file: &Path, bytes: &[u8]) -> Result<MetaProperties, MalformedFileError> {
     let entries = properties::parse(file, bytes)?;
     let last_line = entries.last().map_or(1, |entry| entry.line);
     let find = |key: &str, expected: &'static str| {
@@ -36,7 +66,8 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, MalformedFileE
             .ok_or_else(|| MalformedFileError::new(file, last_line, expected, "no such key"))
     };
     let version = find("version", "the key `version`")?;
-    if version.value != "1" {
+    let is_marked = version.value == MARKED_VERSION;
+    if version.value != VERSION && !is_marked {
         return Err(MalformedFileError::new(
             file,
             version.line,
@@ -72,10 +103,12 @@ pub fn parse(file: &Path, bytes: &[u8]) -> Result<MetaProperties, MalformedFileE
                 .ok_or_else(|| MalformedFileError::new(file, entry.line, "an id", &entry.value))?,
         ),
     };
+    let journal = is_marked.then(|| JournalMark::parse(file, &entries, version.line));
     Ok(MetaProperties {
         cluster_id: cluster_id.value.clone(),
         node_id: node,
         directory_id,
+        journal: journal.transpose()?,
     })
 }
 
@@ -87,8 +120,13 @@ pub fn encode(meta: &MetaProperties, now: TimestampMs) -> Vec<u8> {
     if let Some(id) = meta.directory_id {
         text.push_str(&encode_entry("directory.id", &uuid_to_base64(id)));
     }
-    text.push_str(&encode_entry("version", "1"));
+    let is_marked = meta.journal.is_some();
+    let version = if is_marked { MARKED_VERSION } else { VERSION };
+    text.push_str(&encode_entry("version", version));
     text.push_str(&encode_entry("cluster.id", &meta.cluster_id));
+    if let Some(journal) = &meta.journal {
+        text.push_str(&journal.encode());
+    }
     text.into_bytes()
 }
 
@@ -127,6 +165,7 @@ pub fn java_date(at: TimestampMs) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::checkpoint::journal_mark::RingMark;
 
     #[test]
     fn dates_are_printed_as_java_prints_them() {
@@ -169,8 +208,48 @@ mod tests {
             cluster_id: "a b=c".to_owned(),
             node_id: NodeId(7),
             directory_id: Some(Uuid::from_u128(1 << 100)),
+            journal: None,
         };
         let bytes = encode(&meta, TimestampMs(0));
         assert_eq!(parse(Path::new("m"), &bytes), Ok(meta));
+    }
+
+    #[test]
+    fn a_directory_whose_journal_counts_is_read_only_by_those_who_know_journals() {
+        let ring = |shard| RingMark {
+            shard,
+            generation: 7,
+            fingerprint: 0x0102_0304,
+        };
+        for dir in [None, Some("/fast disk/a=b".into())] {
+            let meta = MetaProperties {
+                cluster_id: "c".to_owned(),
+                node_id: NodeId(1),
+                directory_id: Some(Uuid::from_u128(5)),
+                journal: Some(JournalMark {
+                    dir,
+                    rings: vec![ring(0), ring(3)],
+                }),
+            };
+            let bytes = encode(&meta, TimestampMs(0));
+            assert_eq!(parse_marked(Path::new("m"), &bytes), Ok(meta));
+            let refused = parse(Path::new("m"), &bytes).unwrap_err().to_string();
+            assert!(refused.contains("forebay recover"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_mark_that_names_no_ring_or_one_twice_is_refused() {
+        let text = |rings: &str| format!("version=2\ncluster.id=c\nnode.id=1\n{rings}\n");
+        for rings in [
+            "",
+            "journal.rings=",
+            "journal.rings=0",
+            "journal.rings=0/1/00000002,0/1/00000002",
+            "journal.rings=0/1/00000002,",
+        ] {
+            let parsed = parse_marked(Path::new("m"), text(rings).as_bytes());
+            assert!(parsed.is_err(), "{rings}");
+        }
     }
 }

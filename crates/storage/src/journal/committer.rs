@@ -52,6 +52,17 @@ pub struct CommitterOptions {
     pub unlanded_bytes_max: u64,
 }
 
+/// What a committer has written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct CommitCounts {
+    /// Commits that are durable.
+    pub commits: u64,
+    /// The parts in them.
+    pub parts: u64,
+    /// Their blocks and those of skip marks, in bytes.
+    pub bytes: u64,
+}
+
 /// Whether a journal takes commits.
 #[derive(Clone, Debug)]
 pub enum Condition {
@@ -77,6 +88,7 @@ struct SharedCommitter<F> {
     buffers: BufPool,
     is_committing: Cell<bool>,
     is_heading: Cell<bool>,
+    counts: Cell<CommitCounts>,
     condition: watch::Sender<Condition>,
     /// Told when room was made, is wanted, or will never be there.
     changed: Notify,
@@ -97,6 +109,7 @@ impl<F: DiskFile> Committer<F> {
             buffers: BufPool::new(index(BUFFERS_KEPT_BYTES_MAX)),
             is_committing: Cell::new(false),
             is_heading: Cell::new(false),
+            counts: Cell::default(),
             condition,
             changed: Notify::new(),
         });
@@ -186,6 +199,11 @@ impl<F: DiskFile> Committer<F> {
     pub fn submission_bytes_max(&self) -> u64 {
         let overhead = (FRONT_BYTES as u64).saturating_add(PART_BYTES as u64);
         self.shared.size.commit_bytes_max().saturating_sub(overhead)
+    }
+
+    /// Returns what was written in this use of the ring.
+    pub fn counts(&self) -> CommitCounts {
+        self.shared.counts.get()
     }
 
     /// Returns the newest generation that a header in the file can have.

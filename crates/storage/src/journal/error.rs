@@ -76,6 +76,25 @@ pub enum JournalError {
         /// The ring's file.
         path: PathBuf,
     },
+    /// A ring that counts is not there.
+    #[error(
+        "the journal {path} is not there, and it may have bytes that no log has: is its file system mounted? If it is gone \
+         for good, start once with --forget-journals"
+    )]
+    Missing {
+        /// The ring's file.
+        path: PathBuf,
+    },
+    /// A ring is not the one that counts: an older copy of it, or one of another time.
+    #[error(
+        "the journal {path} is not the one that its log directory wrote last: was it restored from a backup, or is it of \
+         another disk? The right one may have bytes that no log has; if it is gone for good, start once with \
+         --forget-journals"
+    )]
+    Stale {
+        /// The ring's file.
+        path: PathBuf,
+    },
     /// A log has bytes in the journal, and two folders say that they are its own. No file is
     /// changed.
     #[error(
@@ -153,6 +172,19 @@ impl JournalError {
                 free: None,
             },
             other => other,
+        }
+    }
+
+    /// Returns true when a ring's file is the reason.
+    pub(super) fn is_of(&self, ring: &Path) -> bool {
+        match self {
+            Self::Io { path, .. }
+            | Self::Refused { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Overtaken { path }
+            | Self::Missing { path }
+            | Self::Stale { path } => path == ring,
+            _ => false,
         }
     }
 

@@ -25,6 +25,7 @@ pub(super) use window::RingBytes;
 use super::error::{JournalError, Result};
 use super::header::Header;
 use super::ring::Ring;
+use crate::checkpoint::journal_mark::RingMark;
 
 mod create;
 mod look;
@@ -50,6 +51,11 @@ impl<F> OpenRing<F> {
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.file.path
+    }
+
+    /// Returns what tells this use of the ring from others.
+    pub fn mark(&self) -> RingMark {
+        self.ring.mark()
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
     BLOCK, Head, Incarnation, NUMBER_MAX, Position, RingSize, Sequence, take, take_number,
     take_u32, take_u64,
 };
+use crate::checkpoint::journal_mark::RingMark;
 use crate::num::index;
 
 /// The version that is written.
@@ -117,6 +118,13 @@ impl Header {
         } else {
             BLOCK
         }
+    }
+
+    /// Returns true for a header of the use of a ring that a mark names.
+    pub fn is_of(&self, mark: &RingMark) -> bool {
+        self.id.shard == mark.shard
+            && self.generation >= mark.generation
+            && self.incarnation.fingerprint() == mark.fingerprint
     }
 
     /// Writes the header into a block.

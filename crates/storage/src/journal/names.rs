@@ -27,9 +27,12 @@ pub fn parse_ring_name(name: &str) -> Option<(Uuid, u32)> {
     Some((uuid_from_base64(id)?, shard))
 }
 
-/// Returns the rings of a log directory that are in `dir`, of whatever shards, in the order of
-/// these.
-pub async fn rings_in<D: Disk>(disk: &D, dir: &Path, directory_id: Uuid) -> Result<Vec<PathBuf>> {
+/// Returns the rings of a log directory that are in `dir`, and their shards, in the order of these.
+pub async fn rings_in<D: Disk>(
+    disk: &D,
+    dir: &Path,
+    directory_id: Uuid,
+) -> Result<Vec<(PathBuf, u32)>> {
     let listed = disk.list(dir).await;
     let entries = listed.map_err(JournalError::io("list", dir))?;
     let files = entries.iter().filter(|entry| !entry.is_dir);
@@ -39,8 +42,8 @@ pub async fn rings_in<D: Disk>(disk: &D, dir: &Path, directory_id: Uuid) -> Resu
         .map(|(_, shard)| shard)
         .collect();
     shards.sort_unstable();
-    let path = |shard| ring_path(dir, directory_id, shard);
-    Ok(shards.into_iter().map(path).collect())
+    let ring = |shard| (ring_path(dir, directory_id, shard), shard);
+    Ok(shards.into_iter().map(ring).collect())
 }
 
 #[cfg(test)]

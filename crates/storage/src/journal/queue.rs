@@ -59,6 +59,12 @@ impl<W> GivenCommit<W> {
         parts.collect()
     }
 
+    /// Returns how many parts it has.
+    pub(super) fn part_count(&self) -> u64 {
+        let counts = self.submissions.iter().map(|(one, _)| one.parts().count());
+        counts.fold(0, |sum, count| sum.saturating_add(count as u64))
+    }
+
     /// Returns its blocks, in bytes.
     pub(super) fn bytes(&self) -> u64 {
         let lengths = self.submissions.iter().map(|(one, _)| one.length());

@@ -83,6 +83,18 @@ pub async fn replay<P: Platform>(
     directory: &LogDirectory<'_>,
     rings: &[PathBuf],
 ) -> Result<Replayed<File<P>>> {
+    apply_all(platform, directory, rings)
+        .await?
+        .begin(platform)
+        .await
+}
+
+/// Puts into the segments of a log directory what its rings have of them, synced.
+pub(super) async fn apply_all<P: Platform>(
+    platform: &P,
+    directory: &LogDirectory<'_>,
+    rings: &[PathBuf],
+) -> Result<AppliedRings<File<P>>> {
     let disk = platform.disk();
     let mut report = ReplayReport::default();
     let mut found = Vec::new();
@@ -114,18 +126,47 @@ pub async fn replay<P: Platform>(
             replay.run(ring.counted.parts, &mut report).await?;
         }
     }
-    let mut ready = Vec::new();
-    for ring in found {
-        #[cfg(test)]
-        if !ready.is_empty() && planted::is_planted(planted::ReplayBug::LeaveOtherRings) {
-            break;
+    Ok(AppliedRings { report, found })
+}
+
+/// Rings whose parts are in the segments.
+pub(super) struct AppliedRings<F> {
+    pub(super) report: ReplayReport,
+    found: Vec<FoundParts<F>>,
+}
+
+impl<F: DiskFile> AppliedRings<F> {
+    /// Begins the next use of all rings.
+    async fn begin<P: Platform>(self, platform: &P) -> Result<Replayed<F>>
+    where
+        P::Disk: Disk<File = F>,
+    {
+        let mut ready = Vec::new();
+        for ring in self.found {
+            #[cfg(test)]
+            if !ready.is_empty() && planted::is_planted(planted::ReplayBug::LeaveOtherRings) {
+                break;
+            }
+            ready.extend(begin(platform, ring.read).await?);
         }
-        ready.extend(begin(platform, ring.read).await?);
+        Ok(Replayed {
+            report: self.report,
+            rings: ready,
+        })
     }
-    Ok(Replayed {
-        report,
-        rings: ready,
-    })
+
+    /// Begins the next use of the rings, of which none counts any more: one that cannot is left.
+    pub(super) async fn begin_those_that_work<P: Platform>(self, platform: &P) -> ReplayReport
+    where
+        P::Disk: Disk<File = F>,
+    {
+        for ring in self.found {
+            if let Err(error) = begin(platform, ring.read).await {
+                tracing::warn!(%error, "a journal that was replayed cannot be written: nothing in it is needed");
+            }
+        }
+        self.report
+    }
 }
 
 /// Begins the next use of a ring; removes one that is worn out.

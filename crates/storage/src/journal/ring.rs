@@ -19,6 +19,7 @@ use super::header::{Header, RingId};
 pub use super::unlanded::Landing;
 use super::unlanded::UnlandedLogs;
 use super::{BLOCK, Head, Incarnation, LogId, NUMBER_MAX, Position, RingSize, Sequence};
+use crate::checkpoint::journal_mark::RingMark;
 use crate::num::index;
 
 #[cfg(test)]
@@ -343,6 +344,18 @@ impl Ring {
     /// Returns the newest generation that a header in the file can have.
     pub fn generation_max(&self) -> u64 {
         self.next_generation()
+    }
+
+    /// Returns what tells this use of the ring from others.
+    ///
+    /// One generation below the newest: one header alone leads to all commits, whichever it is.
+    pub fn mark(&self) -> RingMark {
+        assert!(self.is_open(), "both headers are of this use");
+        RingMark {
+            shard: self.id.shard,
+            generation: self.generation.saturating_sub(1),
+            fingerprint: self.incarnation.fingerprint(),
+        }
     }
 
     /// Returns the size of the ring.

@@ -23,13 +23,14 @@ use platform::task;
 use wire::types::Offset;
 
 use crate::error::{Error, Result};
-use crate::journal::committer::{Committer, CommitterOptions, Condition};
+use crate::journal::committer::{CommitCounts, Committer, CommitterOptions, Condition};
 use crate::journal::file::OpenRing;
 use crate::journal::submission::OwnedPart;
 use crate::journal::unlanded::{Key, key};
 use crate::journal::{JournalError, LogId, Sequence, void};
 use crate::log::Log;
 use crate::log::views::Journaling;
+use crate::metrics::JournalMetrics;
 use crate::segment::File;
 use crate::store::Store;
 
@@ -95,6 +96,17 @@ pub(crate) struct DirJournal<P: Platform> {
     void_error: RefCell<Option<Error>>,
     /// Notified of large logs, of the void mark, and of the end of the directory.
     changed: Notify,
+    metrics: JournalMetrics,
+    /// What the metrics have of it.
+    shown: Cell<ShownJournal>,
+}
+
+/// What the metrics have of a journal, which all journals of the process share.
+#[derive(Clone, Copy, Default)]
+struct ShownJournal {
+    counts: CommitCounts,
+    unlanded_bytes: i64,
+    degraded: i64,
 }
 
 impl<P: Platform> Store<P> {
@@ -134,6 +146,8 @@ impl<P: Platform> Store<P> {
             is_void: Cell::new(false),
             void_error: RefCell::default(),
             changed: Notify::new(),
+            metrics: self.shared.metrics.journal.clone(),
+            shown: Cell::default(),
         });
         let mut journals = self.shared.journals.borrow_mut();
         let before = journals.insert(dir.to_path_buf(), Rc::clone(&journal));
@@ -152,6 +166,7 @@ impl<P: Platform> Store<P> {
             return Ok(());
         };
         let closed = journal.close(self).await;
+        journal.show();
         self.shared.journals.borrow_mut().remove(dir);
         journal.committer.abandon("it was closed");
         journal.changed.notify_waiters();
@@ -166,11 +181,45 @@ impl<P: Platform> Store<P> {
         Some(journal.committer.condition().borrow().clone())
     }
 
+    /// Notes that the logs of a directory should use a journal and have none: they are flushed
+    /// without.
+    pub fn go_without_journal(&self, dir: &Path, reason: String) {
+        tracing::error!(dir = %dir.display(), reason,
+            "there is no journal: the logs are flushed without one until the next start");
+        let mut without = self.shared.without_journal.borrow_mut();
+        if without.insert(dir.to_path_buf(), reason).is_none() {
+            self.shared.metrics.journal.degraded.inc();
+        }
+    }
+
+    /// Returns why the logs of a directory do not use the journal that they should.
+    pub fn journal_trouble(&self, dir: &Path) -> Option<String> {
+        let reason = self.shared.without_journal.borrow().get(dir).cloned();
+        let full = || "it is full, and no log lands".to_owned();
+        reason.or_else(|| match self.journal_condition(dir)? {
+            Condition::Failed(error) => Some(error.to_string()),
+            Condition::Working => self.is_journal_stuck(dir).then(full),
+        })
+    }
+
     /// Returns the bytes of a directory's logs that are in its journal only.
     pub fn unlanded_bytes(&self, dir: &Path) -> u64 {
         let journals = self.shared.journals.borrow();
         let journal = journals.get(dir);
         journal.map_or(0, |journal| journal.committer.unlanded_bytes())
+    }
+
+    /// Returns true while a directory's journal is full and no log lands: its logs are written past
+    /// it.
+    fn is_journal_stuck(&self, dir: &Path) -> bool {
+        let journals = self.shared.journals.borrow();
+        journals.get(dir).is_some_and(|journal| journal.is_stuck())
+    }
+
+    /// Brings the metrics of this shard's journals up to date.
+    pub fn show_journals(&self) {
+        let journals = self.shared.journals.borrow();
+        journals.values().for_each(|journal| journal.show());
     }
 
     pub(crate) fn journal_of(&self, dir: &Path) -> Option<Rc<DirJournal<P>>> {
@@ -182,6 +231,32 @@ impl<P: Platform> DirJournal<P> {
     /// Returns true while commits can be handed in.
     pub(crate) fn is_working(&self) -> bool {
         self.committer.failure().is_none()
+    }
+
+    /// Adds to the metrics what has changed since the last time.
+    fn show(&self) {
+        let unlanded_bytes = self.committer.unlanded_bytes();
+        let now = ShownJournal {
+            counts: self.committer.counts(),
+            unlanded_bytes: i64::try_from(unlanded_bytes).unwrap_or(i64::MAX),
+            degraded: i64::from(!self.takes_commits()),
+        };
+        let before = self.shown.replace(now);
+        let (metrics, counts) = (&self.metrics, &now.counts);
+        let since = |now: u64, before: u64| now.saturating_sub(before);
+        metrics
+            .commits
+            .inc_by(since(counts.commits, before.counts.commits));
+        metrics
+            .parts
+            .inc_by(since(counts.parts, before.counts.parts));
+        let more_bytes = since(counts.bytes, before.counts.bytes);
+        metrics.written_bytes.inc_by(more_bytes);
+        let more_unlanded = now.unlanded_bytes.saturating_sub(before.unlanded_bytes);
+        metrics.unlanded_bytes.inc_by(more_unlanded);
+        metrics
+            .degraded
+            .inc_by(now.degraded.saturating_sub(before.degraded));
     }
 
     /// Returns true while it is of use to hand commits in.

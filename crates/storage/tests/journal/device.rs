@@ -70,3 +70,60 @@ fn a_loss_of_power_while_the_logs_go_on_without_it_loses_nothing() {
         }
     }
 }
+
+/// A shard that has lost the device of its ring after a record was in it.
+async fn lost(writes_again: bool) -> Shard {
+    let mut shard = Shard::on(new_disk(14), FAST);
+    shard.start(&Directory::default()).await.unwrap();
+    produce(&shard.logs[0], 1, 100).await;
+    shard
+        .disk()
+        .set_broken(Path::new(FAST), Some(ErrorKind::Other));
+    if writes_again {
+        produce(&shard.logs[0], 1, 100).await;
+        shard.sleep(1000).await;
+    }
+    let next = shard.successor(shard.disk().crash(1));
+    next.disk()
+        .set_broken(Path::new(FAST), Some(ErrorKind::Other));
+    next
+}
+
+#[test]
+fn a_void_ring_keeps_no_start_from_its_way_though_its_device_stays_broken() {
+    simulate(async {
+        let next = lost(true).await;
+        next.settle().await.unwrap();
+        // From now on nothing in it counts.
+        next.settle().await.unwrap();
+        next.disk().set_broken(Path::new(FAST), None);
+        next.prepare().await.unwrap();
+    });
+}
+
+#[test]
+fn a_ring_that_counts_is_read_or_its_directory_is_not_used() {
+    simulate(async {
+        let next = lost(false).await;
+        let refused = next.settle().await.unwrap_err().to_string();
+        assert!(
+            refused.contains(FAST) && refused.contains(".ring"),
+            "{refused}"
+        );
+        next.disk().set_broken(Path::new(FAST), None);
+        next.settle().await.unwrap();
+    });
+}
+
+#[test]
+fn a_start_whose_disk_has_no_room_left_is_unmarked_all_the_same() {
+    simulate(async {
+        let mut shard = Shard::on(new_disk(15), FAST);
+        shard.start(&Directory::default()).await.unwrap();
+        produce(&shard.logs[0], 1, 100).await;
+        shard.sleep(500).await;
+        let next = shard.successor(shard.disk().crash(1));
+        next.disk().set_capacity_bytes(Some(1));
+        next.settle().await.unwrap();
+    });
+}

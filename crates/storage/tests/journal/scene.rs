@@ -8,13 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use platform::Platform;
+use platform::disk::Disk;
 use platform::sim::{SimDisk, SimPlatform};
+use storage::checkpoint::journal_mark::JournalMark;
+use storage::checkpoint::meta_properties::{self, MetaProperties};
 use storage::journal::RingSize;
 use storage::journal::header::RingId;
-use storage::journal::replay::LogDirectory;
-use storage::journal::start::{open_ring, prepare};
+use storage::journal::marked;
+use storage::journal::start::{UnsettledDirectory, renew_ring, settle};
 use storage::{JournalOptions, LogOptions, OpenAs, Store, StoreOptions};
-use wire::types::{Offset, TopicId, TopicPartition, Uuid};
+use wire::types::{NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
 use crate::world::*;
 
@@ -157,24 +160,50 @@ impl Shard {
         clock.sleep(Duration::from_millis(ms)).await;
     }
 
-    /// Replays the rings and opens the shard's own.
-    pub(crate) async fn prepare(&self, left_clean: bool) -> LifeResult<()> {
-        let directory = LogDirectory {
-            path: Path::new(DIR),
-            cluster_id: "c",
-            directory_id: directory_id(),
-            left_clean,
+    /// Formats the directory at the first start, as a broker does.
+    async fn format(&self) -> LifeResult<()> {
+        let file = Path::new(DIR).join(meta_properties::FILE);
+        if self.disk().read_file(&file).await.is_ok() {
+            return Ok(());
+        }
+        let meta = MetaProperties {
+            cluster_id: "c".to_owned(),
+            node_id: NodeId(1),
+            directory_id: Some(directory_id()),
+            journal: None,
         };
-        let platform = &self.world.platform;
-        let report = prepare(platform, &directory, &self.rings, 1).await?;
-        assert!(report.is_whole(), "{report:?}");
+        let bytes = meta_properties::encode(&meta, TimestampMs(NOW_MS));
+        Ok(self.disk().replace_file(&file, &bytes).await?)
+    }
+
+    /// Replays the rings that count.
+    pub(crate) async fn settle(&self) -> LifeResult<()> {
+        self.format().await?;
+        let dir = UnsettledDirectory {
+            path: Path::new(DIR),
+            rings_dir: None,
+            gives_up: false,
+        };
+        let settled = settle(&self.world.platform, &dir).await?;
+        assert!(settled.report.is_whole(), "{settled:?}");
+        Ok(())
+    }
+
+    /// Replays the rings and opens the shard's own.
+    pub(crate) async fn prepare(&self) -> LifeResult<()> {
+        self.settle().await?;
         let id = RingId {
             cluster_id: "c".to_owned(),
             directory_id: directory_id(),
             shard: 0,
         };
         let size = RingSize::new(RingSize::MIN).unwrap();
-        let ring = open_ring(platform, id, &self.rings, size).await?;
+        let ring = renew_ring(&self.world.platform, id, &self.rings, size).await?;
+        let mark = JournalMark {
+            dir: Some(self.rings.clone()),
+            rings: vec![ring.mark()],
+        };
+        marked::mark(self.disk(), Path::new(DIR), mark, TimestampMs(NOW_MS)).await?;
         self.store()
             .use_journal(Path::new(DIR), ring, journal_options())?;
         Ok(())
@@ -182,7 +211,7 @@ impl Shard {
 
     /// Starts: rings, then logs.
     pub(crate) async fn start(&mut self, known: &Directory) -> LifeResult<()> {
-        self.prepare(known.is_clean).await?;
+        self.prepare().await?;
         for at in 0..LOGS {
             let log = self.open(at, known).await?;
             self.logs.push(log);
@@ -214,6 +243,7 @@ impl Shard {
             known.borrow_mut().logs[at].recovery_point = end;
         }
         self.store().close_journal(Path::new(DIR)).await?;
+        marked::unmark(self.disk(), Path::new(DIR), TimestampMs(NOW_MS)).await?;
         known.borrow_mut().is_clean = true;
         Ok(())
     }

@@ -65,6 +65,12 @@ impl NetworkSettings {
             stall_max: milliseconds(values.int("socket.stall.timeout.ms")),
         }
     }
+
+    /// Returns the memory that a shard has for bytes that are not written: one may own all the logs
+    /// that are written to.
+    pub fn unwritten_bytes_max(&self) -> usize {
+        self.queued_bytes_max.saturating_mul(2)
+    }
 }
 
 fn queued_bytes_max(values: &Values, machine: &Machine, problems: &mut Vec<Problem>) -> usize {

@@ -121,10 +121,23 @@ impl<F: DiskFile> SharedCommitter<F> {
         let sequence = commit.stamp().sequence;
         let durable = self.queue.borrow_mut().written(sequence);
         assert!(sequence < durable, "commits are durable in their order");
+        self.count(&commit);
         for waiter in commit.into_waiters() {
             drop(waiter.send(Ok(sequence))); // Nobody may be waiting any more.
         }
         self.go_on();
+    }
+
+    fn count(&self, commit: &GivenCommit<Waiter>) {
+        let mut counts = self.counts.get();
+        let skipped = commit.skip().map_or(0, |_| BLOCK);
+        counts.commits = counts.commits.saturating_add(1);
+        counts.parts = counts.parts.saturating_add(commit.part_count());
+        counts.bytes = counts
+            .bytes
+            .saturating_add(commit.bytes())
+            .saturating_add(skipped);
+        self.counts.set(counts);
     }
 
     async fn write_headers(self: Rc<Self>) {

@@ -19,7 +19,7 @@ use crate::journal::error::JournalError;
 use crate::journal::file;
 use crate::journal::names::ring_path;
 use crate::journal::replay::{LogDirectory, RefusalReason, Replayed, replay};
-use crate::journal::start::open_ring;
+use crate::journal::start::renew_ring;
 use crate::journal::submission::{OwnedChange, OwnedPart};
 
 const RING_BYTES: u64 = 16 << 20;
@@ -203,7 +203,7 @@ fn a_ring_without_commits_is_not_read_to_its_end() {
         let replayed = replay(&platform_on(&disk), &clean, &[ring()]).await;
         drop(replayed.unwrap());
         let dir = Path::new(DIR);
-        let opened = open_ring(&platform_on(&disk), ring_id(), dir, size()).await;
+        let opened = renew_ring(&platform_on(&disk), ring_id(), dir, size()).await;
         drop(opened.unwrap());
         let operations = disk.operations() - before;
         assert!(operations < 30, "{operations}");

@@ -126,6 +126,7 @@ impl Story {
         let text = |error: JournalError| error.to_string();
         let id = directory().directory_id;
         let rings = rings_in(disk, Path::new(DIR), id).await.map_err(text)?;
+        let rings: Vec<_> = rings.into_iter().map(|(path, _)| path).collect();
         let replayed = replay(&platform, &directory(), &rings).await;
         let replayed = replayed.map_err(text)?;
         if !replayed.report.is_whole() {

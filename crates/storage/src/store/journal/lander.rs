@@ -10,10 +10,10 @@ use std::collections::VecDeque;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use platform::Platform;
 use platform::clock::Instant;
 use platform::disk::Disk;
 use platform::task;
+use platform::{Clock, Platform};
 
 use super::{DirJournal, RETRY_INTERVAL};
 use crate::error::{Error, FailureKind, Result};
@@ -50,17 +50,21 @@ impl<P: Platform> Drop for WritingHold<P> {
     }
 }
 
-struct StoreLander<'a, P: Platform>(&'a DirJournal<P>);
+struct StoreLander<'a, P: Platform> {
+    of: &'a DirJournal<P>,
+    clock: &'a Clock,
+}
 
 impl<P: Platform> Lander for StoreLander<'_, P> {
     type Hold = WritingHold<P>;
 
     fn hold(&self, log: LogId) -> Option<WritingHold<P>> {
-        let log = self.0.logs.borrow().get(&key(log))?.upgrade()?;
+        let log = self.of.logs.borrow().get(&key(log))?.upgrade()?;
         WritingHold::try_begin(log)
     }
 
     async fn land(&self, landings: &[HeldLanding<WritingHold<P>>]) -> Vec<LogId> {
+        let began = self.clock.now();
         let under_way: Vec<_> = landings
             .iter()
             .map(|held| {
@@ -79,6 +83,8 @@ impl<P: Platform> Lander for StoreLander<'_, P> {
                 landed.push(id);
             }
         }
+        let took = self.clock.now().saturating_duration_since(began);
+        self.of.metrics.landing_seconds.observe(took.as_secs_f64());
         landed
     }
 }
@@ -112,7 +118,7 @@ pub(super) async fn run<P: Platform>(shared: Weak<StoreCore<P>>, journal: Rc<Dir
         let looks_at = *due.get_or_insert_with(|| clock.after(look));
         let left = looks_at.saturating_duration_since(clock.now());
         wait_for_work(&journal, left).await;
-        let is_in_vain = land_what_is_due(&journal).await;
+        let is_in_vain = land_what_is_due(&journal, &clock).await;
         times_in_vain = if is_in_vain {
             times_in_vain.saturating_add(1)
         } else {
@@ -129,7 +135,7 @@ pub(super) async fn run<P: Platform>(shared: Weak<StoreCore<P>>, journal: Rc<Dir
             if ages.len() > index(u64::from(AGE_LOOKS))
                 && let Some(old) = ages.pop_front()
             {
-                land_older(&journal, old).await;
+                land_older(&journal, &clock, old).await;
             }
         }
         if is_in_vain {
@@ -164,9 +170,9 @@ async fn wait_for_work<P: Platform>(journal: &DirJournal<P>, wait: Duration) {
 /// Lands what is wanted; returns true when logs were to land and none did.
 ///
 /// A large log that does not land now was landed by a flush of its own, or lands when it is old.
-async fn land_what_is_due<P: Platform>(journal: &DirJournal<P>) -> bool {
+async fn land_what_is_due<P: Platform>(journal: &DirJournal<P>, clock: &Clock) -> bool {
     let large = std::mem::take(&mut *journal.large.borrow_mut());
-    let lander = StoreLander(journal);
+    let lander = StoreLander { of: journal, clock };
     if !large.is_empty() {
         let large: Vec<_> = large.into_iter().map(log_of).collect();
         for some in large.chunks(LOGS_AT_ONCE) {
@@ -174,15 +180,15 @@ async fn land_what_is_due<P: Platform>(journal: &DirJournal<P>) -> bool {
         }
     }
     if journal.is_pressed.replace(false) {
-        land_older(journal, journal.committer.durable()).await;
+        land_older(journal, clock, journal.committer.durable()).await;
     }
     journal.committer.is_landing_wanted()
         && journal.committer.land(&lander, LOGS_AT_ONCE).await == 0
 }
 
 /// Lands the logs with parts in commits below `old`.
-async fn land_older<P: Platform>(journal: &DirJournal<P>, old: Sequence) {
-    let lander = StoreLander(journal);
+async fn land_older<P: Platform>(journal: &DirJournal<P>, clock: &Clock, old: Sequence) {
+    let lander = StoreLander { of: journal, clock };
     let logs = journal.committer.landable_below(old);
     for some in logs.chunks(LOGS_AT_ONCE) {
         journal.committer.land_these(&lander, some).await;

@@ -1,0 +1,66 @@
+//! The journals of log directories at a start: what they have goes into the logs before these are
+//! opened.
+//!
+//! Invariants: a directory is left cleanly, or its journal counts, never both; folders of deleted
+//! logs go first, since a replay may need room. Not here: the journals that this process writes
+//! (`crate::journals`).
+
+use std::path::Path;
+
+use platform::Platform;
+use storage::journal::replay::ReplayReport;
+use storage::journal::start::{UnsettledDirectory, settle};
+
+use super::{LogDirs, LogDirsError};
+
+impl LogDirs {
+    /// Replays the journal of a directory whose mark says that it counts.
+    pub(super) async fn settle<P: Platform>(
+        &mut self,
+        platform: &P,
+        path: &Path,
+    ) -> Result<(), LogDirsError> {
+        let began = platform.clock().now();
+        storage::remove_some_leftovers(platform.disk(), path).await?;
+        let unsettled = UnsettledDirectory {
+            path,
+            rings_dir: None,
+            gives_up: self.told.forget_journals,
+        };
+        let settled = settle(platform, &unsettled).await?;
+        let took = platform.clock().now().saturating_duration_since(began);
+        tell(path, &settled.report, took.as_millis());
+        self.refused.extend(settled.report.refused);
+        Ok(())
+    }
+
+    /// Returns the number of logs that do not have what the journals had of them, and one of them.
+    pub fn refused_logs(&self) -> (usize, String) {
+        let example = self.refused.first().map(|log| {
+            let folder = log.folder.display();
+            format!("{folder}: what the journal had of it is kept in files beside its segments")
+        });
+        (self.refused.len(), example.unwrap_or_default())
+    }
+}
+
+/// Logs what a replay has done.
+fn tell(dir: &Path, report: &ReplayReport, took_ms: u128) {
+    let of_rings = report.rings.iter();
+    let (commits, bytes) = of_rings.fold((0_u64, 0_u64), |(commits, bytes), ring| {
+        let commits = commits.saturating_add(ring.commits);
+        (commits, bytes.saturating_add(ring.bytes))
+    });
+    let written = report.logs.iter().map(|log| log.written_bytes);
+    let written_bytes = written.fold(0, u64::saturating_add);
+    tracing::info!(dir = %dir.display(), rings = report.rings.len(), commits, bytes, written_bytes,
+        logs = report.logs.len(), took_ms, "the journal was replayed");
+    for log in &report.refused {
+        tracing::error!(log = %log.folder.display(), reason = %log.reason, kept = ?log.kept,
+            "the log does not fit to what the journal has of it: that is kept in files beside its segments");
+    }
+    for log in report.unknown.iter().filter(|log| !log.kept.is_empty()) {
+        tracing::error!(topic_id = %log.log.topic_id, partition = log.log.partition, kept = ?log.kept,
+            "no folder says that it is of this log, and the journal has bytes of it: they are kept in files");
+    }
+}

@@ -9,6 +9,7 @@ use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, Al
 
 use super::*;
 use crate::access::Access;
+use crate::access::given::{limited_to, logged};
 use crate::controller::decide::incremental_alter_configs::{changed_stores, handle};
 use crate::controller::tests::{apply, options, started};
 use crate::image::Image;
@@ -153,4 +154,25 @@ fn stores_change_for_one_listener_of_one_broker_only() {
         why.starts_with("Cannot update these configs dynamically"),
         "{why}"
     );
+}
+
+#[test]
+fn a_right_that_the_client_lacks_is_counted_once_though_it_is_asked_for_twice() {
+    let (image, options) = (started(), with_stores());
+    let set = request("1", &[(LOCATION, Some("good"))]);
+    for (access, counter, is_taken) in [
+        (limited_to(&[]), "denied_total", false),
+        (logged(&[]), "would_deny_total", true),
+    ] {
+        let changed = changed_stores(rules(&image, &options), &access, &set);
+        assert_eq!(changed.len(), usize::from(is_taken));
+        assert!(!access.shown_denials().contains("_total{"));
+        let stores = rested(CheckedStores::of(&Stores, changed)).1;
+        let outcome = rested(handle(rules(&image, &options), &access, &set, &stores)).1;
+        assert_eq!(outcome.response.responses[0].error_code == 0, is_taken);
+        let told = access.shown_denials();
+        let counted =
+            format!("{counter}{{resource_type=\"CLUSTER\",operation=\"ALTER_CONFIGS\"}} 1\n");
+        assert!(told.contains(&counted), "{told}");
+    }
 }

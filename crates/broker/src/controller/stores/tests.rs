@@ -176,3 +176,26 @@ fn a_right_that_the_client_lacks_is_counted_once_though_it_is_asked_for_twice() 
         assert!(told.contains(&counted), "{told}");
     }
 }
+
+#[test]
+fn records_of_other_resources_change_no_stores() {
+    let (mut image, options) = (started(), with_stores());
+    assert_eq!(now(&mut image, "1", &[(LOCATION, Some("good"))]), None);
+    let record = |kind: ResourceType, resource: &str, name: &str| {
+        MetadataRecord::from(ConfigRecord {
+            resource_type: kind.0,
+            resource_name: resource.to_owned(),
+            name: name.to_owned(),
+            value: Some("other".to_owned()),
+        })
+    };
+    let others = [
+        record(ResourceType::TOPIC, "1", LOCATION),
+        record(ResourceType::BROKER, "", LOCATION),
+        record(ResourceType::BROKER, "2", LOCATION),
+        record(ResourceType::BROKER, "1", "log.retention.ms"),
+    ];
+    assert!(changed_by(rules(&image, &options), &others).is_empty());
+    let own = [record(ResourceType::BROKER, "1", LOCATION)];
+    assert_eq!(changed_by(rules(&image, &options), &own).len(), 1);
+}

@@ -384,7 +384,8 @@ where
 {
     let (body, version) = (call.take_body(), call.header.version);
     let decode = move || kafka::decode_request(version, &body, DECODED_BYTES_MAX);
-    let asked = call.broker.beside(call.ip(), decode).await;
+    let of_call = (call.ip(), call.busy);
+    let asked = call.broker.beside(of_call, decode).await;
     let asked = asked.ok_or(CloseReason::Stopping)?;
     asked.map_err(|source| CloseReason::malformed(&call.header, source).into())
 }
@@ -407,6 +408,7 @@ where
         ..
     } = call.header;
     let encode = move || kafka::encode_response(api, version, correlation_id, &response);
-    let encoded = call.broker.beside(call.ip(), encode).await;
+    let of_call = (call.ip(), call.busy);
+    let encoded = call.broker.beside(of_call, encode).await;
     Ok(encoded.ok_or(CloseReason::Stopping)??)
 }

@@ -15,6 +15,7 @@ use wire::types::{ErrorCode, Uuid};
 
 use crate::Broker;
 use crate::handler::Context;
+use crate::quota::RequestTime;
 use crate::rests::{PIECE, Rests};
 use crate::telemetry::{Client, Push, ReceivedMetrics, Subscription};
 
@@ -79,7 +80,9 @@ async fn take<P: Platform>(
         ReceivedMetrics::read(codec, &pushed, plain_max)
     } else {
         let read = move || ReceivedMetrics::read(codec, &pushed, plain_max);
-        let read = broker.beside(peer, read).await;
+        // It is read where the client's metrics are kept, whose time is not the request's.
+        let of_another = RequestTime::default();
+        let read = broker.beside((peer, &of_another), read).await;
         read.ok_or(ErrorCode::UnknownServerError)?
     };
     let mut rests = Rests::new();

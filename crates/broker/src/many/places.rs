@@ -6,11 +6,13 @@
 use std::net::IpAddr;
 
 use platform::Platform;
+use platform::clock::Instant;
 use platform::task::elsewhere;
 
 use super::{LARGE_BYTES, MANY, RequestPlace};
 use crate::Broker;
 use crate::network::network;
+use crate::quota::RequestTime;
 
 impl<P: Platform> Broker<P> {
     /// Waits for a place for a request from `peer`.
@@ -27,21 +29,25 @@ impl<P: Platform> Broker<P> {
     }
 
     /// Runs slow work that needs nothing of the shard on another thread for `peer`, one at a time
-    /// and by turns.
+    /// and by turns. Its time counts as the request's.
     ///
     /// `None` while the broker stops.
     pub(crate) async fn beside<R: Send + 'static>(
         &self,
-        peer: IpAddr,
+        (peer, busy): (IpAddr, &RequestTime),
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Option<R> {
         let turn = self.elsewhere.turn_of(&network(peer)).await;
         let work = move || {
             // Held until the work is done, even if the request is dropped.
             let _turn = turn;
-            work()
+            let began = Instant::now();
+            let done = work();
+            (done, began.elapsed())
         };
-        elsewhere(work).await
+        let (done, spent) = elsewhere(work).await?;
+        busy.add(spent);
+        Some(done)
     }
 
     /// Waits for a place for a request that turns out to be about this many things, if it needs one

@@ -1,7 +1,8 @@
-//! The time that a request takes of the thread that serves its connection.
+//! The time that a request takes of the thread that serves its connection, and of those beside it
+//! that decode and encode for it.
 //!
 //! Every poll of the request so far counts; waiting does not. Work of other shards for the request
-//! does not count.
+//! does not count, nor what their threads do for them.
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -30,6 +31,13 @@ impl RequestTime {
             spent: Cell::default(),
             since: Cell::default(),
         })))
+    }
+
+    /// Adds time that another thread has worked for the request.
+    pub(crate) fn add(&self, spent: Duration) {
+        if let Some(taken) = &self.0 {
+            taken.spent.set(taken.spent.get().saturating_add(spent));
+        }
     }
 
     /// Returns the time in hundredths of a second of one thread.
@@ -63,4 +71,21 @@ pub(crate) async fn timed<F: Future + Unpin>(busy: &RequestTime, mut future: F) 
         polled
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_thread_works_for_a_request_counts_as_its_own() {
+        let busy = RequestTime::with(Clock::system());
+        assert!(busy.percent().abs() < 0.001);
+        busy.add(Duration::from_millis(150));
+        busy.add(Duration::from_millis(100));
+        assert!((busy.percent() - 25.0).abs() < 0.001);
+        let unmeasured = RequestTime::default();
+        unmeasured.add(Duration::from_secs(1));
+        assert!(unmeasured.percent().abs() < 0.001);
+    }
 }

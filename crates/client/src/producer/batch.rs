@@ -62,13 +62,14 @@ enum Body {
 }
 
 impl Batch {
+    /// Makes an empty batch with room for about so many bytes.
     pub(super) fn new(
         number: u64,
         compression: Compression,
         is_transactional: bool,
-        since: Instant,
+        (since, bytes): (Instant, usize),
     ) -> Self {
-        let builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE);
+        let builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE).room(bytes);
         let builder = builder.compression(compression);
         Self {
             number,

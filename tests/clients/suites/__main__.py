@@ -34,7 +34,7 @@ SUITES = {
 }
 # Those that only speak to listeners of TLS, and those that can.
 ONLY_SECURED = ["aiokafka", "sarama", "tlsscan"]
-SECURED = ["kgo", "librdkafka", "java-tools", "streams", "connect", "mirror", *ONLY_SECURED]
+SECURED = ["kgo", "librdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror", *ONLY_SECURED]
 TARGETS = {"forebay": Forebay, "kafka": Kafka}
 # The suites are written for a broker with Kafka's defaults; these two only save time.
 QUICK = {"offsets.topic.num.partitions": 5, "group.initial.rebalance.delay.ms": 0}

@@ -313,7 +313,9 @@ mod tests {
     #[test]
     fn other_users_do_not_read_what_is_written() {
         let home = tempfile::tempdir().unwrap();
-        let path = home.path().join("00000000000000000007-0000000001.checkpoint");
+        let path = home
+            .path()
+            .join("00000000000000000007-0000000001.checkpoint");
         write(&path, b"keys").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o137, 0);
         assert_eq!(fs::read(&path).unwrap(), b"keys");

@@ -50,7 +50,7 @@ impl BatchBuilder {
         }
     }
 
-    /// Makes room for a batch of about so many bytes.
+    /// Makes room for a batch of about this many bytes.
     #[must_use]
     pub fn room(mut self, bytes: usize) -> Self {
         self.bytes.reserve(bytes);

@@ -62,7 +62,7 @@ enum Body {
 }
 
 impl Batch {
-    /// Makes an empty batch with room for about so many bytes.
+    /// Makes an empty batch with room for about this many bytes.
     pub(super) fn new(
         number: u64,
         compression: Compression,

@@ -1,7 +1,7 @@
 //! Copies held files into new ones.
 //!
 //! Invariants: a file is never written over; a copy, of a directory too, has the mode and, for the
-//! superuser, the owner of its source: nobody reads in a backup what the directories keep from him.
+//! superuser, the owner of its source: no user reads in a backup what the directories keep from him.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom};

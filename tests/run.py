@@ -52,7 +52,7 @@ LOGS = ROOT / "target" / "test-logs"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 SUITES = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep", "powercut", "fire", "hostile", "tune", "operate", "dax", "suites", "secured"]
 FOREIGN = ["kgo", "kgo-chaos", "rdkafka", "librdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror", "aiokafka", "sarama", "tlsscan"]
-SECURED = ["kgo", "librdkafka", "java-tools", "streams", "connect", "mirror", "aiokafka", "sarama", "tlsscan"]
+SECURED = ["kgo", "librdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror", "aiokafka", "sarama", "tlsscan"]
 # Those of the tests of clients whose clients come from a fixture.
 BY_FIXTURE = ["clients/test_records.py", "clients/test_consumer_groups.py", "clients/test_transactions.py", "clients/test_groups.py",
               "clients/test_admin.py"]

@@ -77,6 +77,11 @@ class Secured:
         return {"bootstrap.servers": self.login, "security.protocol": "SASL_SSL", "ssl.ca.location": str(self.keys.ca),
                 "sasl.mechanism": self.mechanism, "sasl.username": USER, "sasl.password": PASSWORD, **more}
 
+    def kafka_python(self):
+        """Settings of kafka-python's clients, without the address."""
+        return {"security_protocol": "SASL_SSL", "ssl_cafile": str(self.keys.ca), "sasl_mechanism": self.mechanism,
+                "sasl_plain_username": USER, "sasl_plain_password": PASSWORD}
+
     def driver(self):
         """The environment of a driver (clients/drivers) that gets in here; its address is `login`."""
         return {"DRIVER_SECURITY": json.dumps({"ca": str(self.keys.ca), "user": USER, "password": PASSWORD,

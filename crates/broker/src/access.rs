@@ -316,6 +316,12 @@ impl Access {
         };
         Self::new(&authorizer, acls, who, notes, Instant::now())
     }
+
+    /// Returns the counters of what the client was denied, as a monitoring system reads them.
+    pub(crate) fn shown_denials(&self) -> String {
+        let limited = self.0.as_ref();
+        limited.map_or_else(String::new, |limited| limited.denials.shown())
+    }
 }
 
 #[cfg(test)]

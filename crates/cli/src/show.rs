@@ -64,7 +64,12 @@ pub(crate) fn replace(text: &str) -> anyhow::Result<bool> {
 
 /// Writes a line of JSON to standard output; returns false if its reader is gone.
 pub(crate) fn print_json(json: &impl Serialize) -> anyhow::Result<bool> {
-    write(&(escaped_json(&serde_json::to_string(json)?).into_owned() + "\n"))
+    write(&json_line(json)?)
+}
+
+/// Returns a line of JSON; [`print()`] leaves it as it is.
+pub(crate) fn json_line(json: &impl Serialize) -> anyhow::Result<String> {
+    Ok(escaped_json(&serde_json::to_string(json)?).into_owned() + "\n")
 }
 
 /// Writes a line to standard error.

@@ -34,7 +34,9 @@ SUITES = {
 }
 # Those that only speak to listeners of TLS, and those that can.
 ONLY_SECURED = ["aiokafka", "sarama", "tlsscan"]
-SECURED = ["kgo", "librdkafka", "java-tools", "streams", "connect", "mirror", *ONLY_SECURED]
+SECURED = ["kgo", "librdkafka", "kafka-python", "java-tools", "streams", "connect", "mirror", *ONLY_SECURED]
+# What replaces the settings of the listeners: the tests change the rights of their user, who is no super user then.
+SECURED_PROPERTIES = {"librdkafka": librdkafka.RIGHTS}
 TARGETS = {"forebay": Forebay, "kafka": Kafka}
 # The suites are written for a broker with Kafka's defaults; these two only save time.
 QUICK = {"offsets.topic.num.partitions": 5, "group.initial.rebalance.delay.ms": 0}
@@ -47,7 +49,7 @@ def suite(name, kind, logs, short, secured):
         broker = TARGETS[kind](home=home)
         broker.properties = QUICK | (properties(broker) if properties else {})
         if secured:
-            Secured(broker, Path(home) / "keys")
+            Secured(broker, Path(home) / "keys", **SECURED_PROPERTIES.get(name, {}))
         with broker:
             if secured:
                 broker.secured.open()

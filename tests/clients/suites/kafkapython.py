@@ -1,9 +1,11 @@
 """kafka-python's integration tests, from its source package.
 
 The package leaves out one module of them, which starts brokers. What stands in for it here carries the address of the broker
-that is there already; and for the tests that log in or speak TLS, each of which wants a broker of its own, it starts one.
+that is there already; and for the tests that log in or speak TLS, each of which wants a broker of its own, it starts one. With
+--secured all the others log in over TLS, too (kafkapython_plugin.py).
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -58,16 +60,21 @@ def kafkapython(broker, log, short):
     folder = fetch.source_package("kafka-python")
     (folder / "test/__init__.py").touch()
     (folder / "test/service.py").write_text((HERE / "kafkapython_service.py").read_text())
-    outcome = Outcome("kafka-python")
+    secured = broker.secured
+    outcome = Outcome("kafka-python-secured" if secured else "kafka-python")
     kind = {"BROKER_KIND": broker.name}
-    given = {**kind, "KAFKA_URI": f"kafka://{broker.address}", "KAFKA_ROOT": folder}
+    given = {**kind, "KAFKA_URI": f"kafka://{secured.login if secured else broker.address}", "KAFKA_ROOT": folder}
+    plugin = ["-p", "clients.suites.kafkapython_plugin"] if secured else []
+    if secured:
+        given["SUITE_LOGIN"] = json.dumps(secured.kafka_python())
     if short:
-        pytest(outcome, folder, log, given, "test/integration/test_producer_integration.py")
-    else:
-        pytest(outcome, folder, log, given, "test/integration", *(f"--ignore={file}" for file in LOGINS))
+        pytest(outcome, folder, log, given, *plugin, "test/integration/test_producer_integration.py")
+        return outcome.judge(complete=False)
+    pytest(outcome, folder, log, given, *plugin, "test/integration", *(f"--ignore={file}" for file in LOGINS))
+    if not secured:
         place = stand_in(folder / "stand-in")
         pytest(outcome, folder, log.with_stem("kafka-python-logins"), {**kind, "KAFKA_ROOT": place, "PROJECT_ROOT": place}, *LOGINS)
-    return outcome.judge(complete=not short)
+    return outcome.judge()
 
 
 def pytest(outcome, folder, log, given, *tests):

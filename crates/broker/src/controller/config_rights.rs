@@ -33,6 +33,15 @@ pub(crate) fn check(
     }
 }
 
+/// Returns whether a client could alter settings of brokers; a denial is not counted.
+pub(crate) fn lets_alter_brokers(access: &Access) -> bool {
+    access.lets(
+        Operation::AlterConfigs,
+        acl::ResourceType::Cluster,
+        CLUSTER_NAME,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use wire::types::ErrorCode;

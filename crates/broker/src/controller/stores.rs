@@ -6,6 +6,8 @@
 //! values that no check has permitted never get into the metadata. Not here: which settings are
 //! stores (`listener_stores`), and where checks are begun (`service/stores.rs`).
 
+use std::collections::BTreeMap;
+
 use wire::records::metadata::{ConfigRecord, MetadataRecord};
 use wire::sasl::Secret;
 use wire::types::ErrorCode;
@@ -24,9 +26,8 @@ pub(crate) struct ChangedStores {
 /// Returns the listeners whose values are others after `records`, with those after them.
 pub(crate) fn changed_by(rules: Rules<'_>, records: &[MetadataRecord]) -> Vec<ChangedStores> {
     let node = rules.options.node_id;
-    let before = set_by_clients(rules.image, node);
-    let mut after = before.clone();
-    for record in records {
+    let own_name = node.0.to_string();
+    let of_stores = records.iter().filter_map(|record| {
         let MetadataRecord::Config(ConfigRecord {
             resource_type,
             resource_name,
@@ -34,13 +35,22 @@ pub(crate) fn changed_by(rules: Rules<'_>, records: &[MetadataRecord]) -> Vec<Ch
             value,
         }) = record
         else {
-            continue;
+            return None;
         };
-        let is_of_node = ResourceType(*resource_type) == ResourceType::BROKER
-            && *resource_name == node.0.to_string();
-        let Some((listener, setting)) = store_setting_of(name).filter(|_| is_of_node) else {
-            continue;
-        };
+        let is_of_node =
+            ResourceType(*resource_type) == ResourceType::BROKER && *resource_name == own_name;
+        let (listener, setting) = store_setting_of(name).filter(|_| is_of_node)?;
+        Some((listener, setting, value))
+    });
+    let mut of_stores = of_stores.peekable();
+    if of_stores.peek().is_none() {
+        // Each resource of a request is judged, and hardly any has stores: the values that are set
+        // are not copied for it.
+        return Vec::new();
+    }
+    let before = set_by_clients(rules.image, node);
+    let mut after = before.clone();
+    for (listener, setting, value) in of_stores {
         let of_listener = after.entry(listener.to_owned()).or_default();
         match value {
             Some(value) => of_listener.insert(setting, Secret::new(value.clone())),
@@ -62,18 +72,19 @@ pub(crate) fn changed_by(rules: Rules<'_>, records: &[MetadataRecord]) -> Vec<Ch
 /// What checks have said of the stores that a request would change.
 #[derive(Default, Debug)]
 pub(crate) struct CheckedStores {
+    /// The values that were checked for a listener, and why it could not serve with them.
     // Bounded: lives with one request, whose settings are bounded (`bounds::check_settings`).
-    checked: Vec<(ChangedStores, Result<(), String>)>,
+    checked: BTreeMap<String, (StoreValues, Result<(), String>)>,
 }
 
 impl CheckedStores {
     /// Has each of the changes checked.
     pub(crate) async fn of(stores: &dyn ListenerStores, changes: Vec<ChangedStores>) -> Self {
         let asked = changes.len();
-        let mut checked = Vec::with_capacity(asked);
-        for change in changes {
-            let verdict = stores.check(&change.listener, change.values.clone()).await;
-            checked.push((change, verdict));
+        let mut checked = BTreeMap::new();
+        for ChangedStores { listener, values } in changes {
+            let verdict = stores.check(&listener, values.clone()).await;
+            checked.insert(listener, (values, verdict));
         }
         assert_eq!(checked.len(), asked, "each change has a verdict");
         Self { checked }
@@ -90,8 +101,8 @@ impl CheckedStores {
             return Ok(());
         }
         for change in changed_by(rules, records) {
-            let mut checked = self.checked.iter();
-            let verdict = checked.find(|(checked, _)| *checked == change);
+            let checked = self.checked.get(&change.listener);
+            let verdict = checked.filter(|(values, _)| *values == change.values);
             let why = match verdict {
                 Some((_, Ok(()))) => continue,
                 // Kafka's words around the reason.

@@ -7,7 +7,7 @@ mod ahead;
 mod input;
 mod sender;
 
-use std::io;
+use std::io::{self, BufReader};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -19,6 +19,9 @@ use crate::ask::{Cluster, Refusal, check, while_it_passes};
 use crate::property::Property;
 use crate::target::ChosenTarget;
 use input::{Input, Record};
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
 /// How long a request may take, if the command may take longer.
 const REQUEST_WITHIN: Duration = Duration::from_secs(30);
@@ -104,7 +107,9 @@ impl Produce {
         if self.values.is_empty() {
             let input = self.input;
             return sender::send(self, target, move |each| {
-                input::read(io::stdin().lock(), input, delimiter.as_deref(), each)
+                // Its own buffer, of 8 KiB, is passed by.
+                let from = BufReader::with_capacity(READ_BYTES, io::stdin().lock());
+                input::read(from, input, delimiter.as_deref(), each)
             });
         }
         let values = self.values.clone();

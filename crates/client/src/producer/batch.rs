@@ -62,13 +62,14 @@ enum Body {
 }
 
 impl Batch {
+    /// Makes an empty batch with room for about this many bytes.
     pub(super) fn new(
         number: u64,
         compression: Compression,
         is_transactional: bool,
-        since: Instant,
+        (since, bytes): (Instant, usize),
     ) -> Self {
-        let builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE);
+        let builder = BatchBuilder::new(Offset(0), LeaderEpoch::NONE).room(bytes);
         let builder = builder.compression(compression);
         Self {
             number,
@@ -179,7 +180,12 @@ impl Batch {
         };
         let all = records_within(bytes, DECOMPRESSED_BYTES_MAX).map_err(unreadable)?;
         let empty = || {
-            let part = Self::new(number, self.compression, self.is_transactional, self.since);
+            let part = Self::new(
+                number,
+                self.compression,
+                self.is_transactional,
+                (self.since, 0),
+            );
             match part.body {
                 Body::Open(builder) => builder,
                 Body::Closed(_) => unreachable!("a new batch is open"),
@@ -204,7 +210,12 @@ impl Batch {
         }
         let (first, second) = (first.finish(), second.finish());
         let (first, second) = (first.map_err(unreadable)?, second.map_err(unreadable)?);
-        let mut rest = Self::new(number, self.compression, self.is_transactional, self.since);
+        let mut rest = Self::new(
+            number,
+            self.compression,
+            self.is_transactional,
+            (self.since, 0),
+        );
         rest.body = Body::Closed(second);
         rest.attempts = self.attempts;
         rest.last_error.clone_from(&self.last_error);

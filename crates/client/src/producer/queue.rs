@@ -84,6 +84,9 @@ pub(super) struct Queue {
     gap: Option<i32>,
     next_number: u64,
     is_transactional: bool,
+    /// The size of the batch that was sent last: the next one has room for as much, and need not
+    /// grow into it.
+    usual_bytes: usize,
 }
 
 /// A batch that the sender took to send it.
@@ -105,6 +108,7 @@ impl Queue {
             begins_anew: false,
             gap: None,
             next_number: 0,
+            usual_bytes: 0,
         }
     }
 
@@ -136,7 +140,10 @@ impl Queue {
         });
         if !has_room {
             let number = self.number();
-            let batch = Batch::new(number, settings.compression, self.is_transactional, now);
+            // A little more, as times and sizes differ.
+            let usual = self.usual_bytes.saturating_add(self.usual_bytes / 8);
+            let room = (now, usual.min(settings.batch_bytes));
+            let batch = Batch::new(number, settings.compression, self.is_transactional, room);
             self.batches.push_back(batch);
         }
         match self.batches.back_mut() {
@@ -218,6 +225,7 @@ impl Queue {
         let bytes = next.stamped(stamp);
         let compressing = |error: std::io::Error| ClientError::invalid("batch", error.to_string());
         let bytes = bytes.map_err(compressing)?;
+        self.usual_bytes = bytes.len();
         next.place = BatchStatus::InFlight;
         next.attempts = next.attempts.saturating_add(1);
         self.in_flight = self.in_flight.saturating_add(1);

@@ -23,7 +23,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 pub(super) use file::MappedFile;
@@ -31,7 +31,7 @@ pub(super) use file::MappedFile;
 use self::file::Inode;
 use self::mapping::Mapping;
 use super::direct::trial_file;
-use super::names::regular;
+use super::names::{FILE_MODE, regular};
 use super::threads::run;
 use crate::buf::BufPool;
 use crate::disk::{BLOCK_BYTES, Medium, Open};
@@ -131,7 +131,7 @@ impl Dax {
 fn open(path: &Path, how: Open) -> io::Result<OpenedFile> {
     // Opening a pipe under a segment's name must not block.
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::RDWR;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let mode = FILE_MODE;
     let opened = match how {
         Open::Create => rustix::fs::open(path, flags | OFlags::CREATE | OFlags::EXCL, mode),
         Open::Read | Open::Write => rustix::fs::open(path, flags, mode),

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::OFlags;
 
 use super::called::CalledFile;
 use super::dax::Dax;
@@ -241,7 +241,7 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
             Open::Write => OFlags::RDWR,
             Open::Create => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
+    let mode = names::FILE_MODE;
     if direct {
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode).map_err(io::Error::from) {
             Ok(file) => return Ok((names::regular(file)?, true)),

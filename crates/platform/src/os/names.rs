@@ -1,17 +1,26 @@
 //! File names and small files, through blocking calls, which run on blocking threads.
 //!
-//! Invariant: everything that a function here promises to be durable is synced when it returns. Not
-//! here: segment files, and the choice of the thread (`os/disk.rs`).
+//! Invariants: everything that a function here promises to be durable is synced when it returns;
+//! what is made is for its owner and group at most, whatever the umask is. Not here: segment files,
+//! and the choice of the thread (`os/disk.rs`).
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::disk::{Entry, Space};
+
+/// The mode of new files. The metadata log has keys of users, and passwords and private keys that
+/// clients have set, and logs have what producers write: no other user of the machine reads it.
+pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP);
+
+/// The mode of new directories.
+const DIR_MODE: u32 = 0o750;
 
 pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
@@ -46,7 +55,8 @@ fn is_dead_end(error: &io::Error) -> bool {
 /// Creates a directory and its missing parents, each durable in its parent; blocks.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
     let parent = parent_of(dir);
-    match fs::create_dir(dir) {
+    let make = || DirBuilder::new().mode(DIR_MODE).create(dir);
+    match make() {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => {
             // The creator may have failed before the sync. A parent that this process may not sync
@@ -58,7 +68,7 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound && parent != dir => {
             create_dir(&parent)?;
-            fs::create_dir(dir)?;
+            make()?;
         }
         Err(error) => return Err(error),
     }
@@ -109,8 +119,7 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let draft = PathBuf::from(draft);
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::WRONLY;
     let flags = flags | OFlags::CREATE | OFlags::TRUNC;
-    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::ROTH;
-    let mut file = File::from(regular(rustix::fs::open(&draft, flags, mode)?)?);
+    let mut file = File::from(regular(rustix::fs::open(&draft, flags, FILE_MODE)?)?);
     file.write_all(bytes)?;
     // A draft that failed to sync is never used.
     file.sync_all()?;
@@ -150,5 +159,25 @@ pub(super) fn parent_of(path: &Path) -> PathBuf {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),
         Some(parent) => parent.to_owned(),
         None => path.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn other_users_read_nothing_that_is_made() {
+        let home = tempfile::tempdir().unwrap();
+        let dir = home.path().join("a/b");
+        create_dir(&dir).unwrap();
+        let file = dir.join("small");
+        replace_file(&file, b"x").unwrap();
+        for path in [home.path().join("a"), dir, file] {
+            let mode = fs::metadata(&path).unwrap().mode();
+            assert_eq!(mode & 0o027, 0, "{}: {mode:o}", path.display());
+        }
     }
 }

@@ -93,7 +93,7 @@ impl BackupArgs {
             paused,
             to_make: 0,
         };
-        fs::create_dir(partial).with_context(|| format!("creating {}", partial.display()))?;
+        copy::make_dir(dirs.first().context("no directory")?, partial)?;
         let targets = targets(partial, dirs.len());
         for (dir, target) in survey.dirs.iter().zip(&targets) {
             let (files, bytes) = copy::dir(dir, target, &survey)?;

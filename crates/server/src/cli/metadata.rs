@@ -3,11 +3,13 @@
 //!
 //! `check` and `show` only read. `repair` and `config reset` lock the directory against a running
 //! broker and write one snapshot that replaces the whole log. They delete nothing: files that they
-//! replace keep their bytes under another name.
+//! replace keep their bytes under another name. What they write is for the owner of the directory
+//! and its group, whatever the umask of the operator is: keys and passwords are in it.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,6 +26,9 @@ use wire::types::{NodeId, TopicId};
 
 use super::format::Format;
 use crate::config::keys;
+
+/// The mode of what is written, as a broker writes it.
+const FILE_MODE: u32 = 0o640;
 
 /// Larger files of the folder are ignored.
 const FILE_BYTES_MAX: u64 = 2 << 30;
@@ -204,7 +209,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
     if new.exists() {
         fs::remove_dir_all(&new).with_context(|| format!("removing {}", new.display()))?;
     }
-    fs::create_dir(&new).with_context(|| format!("creating {}", new.display()))?;
+    platform::os::create_dir(&new).with_context(|| format!("creating {}", new.display()))?;
     platform::lock::give_to_owner_of(dir, &new);
     let (name, bytes) = reading.snapshot()?;
     write(&new.join(&name), &bytes)?;
@@ -296,7 +301,9 @@ fn node_of(dir: &Path) -> NodeId {
 }
 
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let written = File::create(path).and_then(|mut file| {
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create(true).truncate(true);
+    let written = options.mode(FILE_MODE).open(path).and_then(|mut file| {
         file.write_all(bytes)?;
         file.sync_all()
     });
@@ -312,4 +319,22 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 fn sync_dir(dir: &Path) -> anyhow::Result<()> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.with_context(|| format!("syncing {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
+    use super::*;
+
+    #[test]
+    fn other_users_do_not_read_what_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home
+            .path()
+            .join("00000000000000000007-0000000001.checkpoint");
+        write(&path, b"keys").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o137, 0);
+        assert_eq!(fs::read(&path).unwrap(), b"keys");
+    }
 }

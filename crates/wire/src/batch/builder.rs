@@ -28,8 +28,8 @@ pub struct BatchBuilder {
     base_timestamp: Option<TimestampMs>,
     max_timestamp: TimestampMs,
     record_count: i32,
-    records: Vec<u8>,
-    scratch: Vec<u8>,
+    /// Room for the fixed part, and the records behind it; empty before the first record.
+    bytes: Vec<u8>,
 }
 
 impl BatchBuilder {
@@ -46,9 +46,15 @@ impl BatchBuilder {
             base_timestamp: None,
             max_timestamp: TimestampMs::NONE,
             record_count: 0,
-            records: Vec::new(),
-            scratch: Vec::new(),
+            bytes: Vec::new(),
         }
+    }
+
+    /// Makes room for a batch of about this many bytes.
+    #[must_use]
+    pub fn room(mut self, bytes: usize) -> Self {
+        self.bytes.reserve(bytes);
+        self
     }
 
     /// Marks the batch as a control batch.
@@ -95,20 +101,36 @@ impl BatchBuilder {
     ) {
         let base = *self.base_timestamp.get_or_insert(timestamp);
         self.max_timestamp = self.max_timestamp.max(timestamp);
-        let record = &mut self.scratch;
-        record.clear();
-        record.push(0);
-        varint::put(record, timestamp.0.wrapping_sub(base.0));
-        varint::put(record, i64::from(self.record_count));
-        varint::put_bytes(record, key);
-        varint::put_bytes(record, value);
+        let since_base = timestamp.0.wrapping_sub(base.0);
+        let index = i64::from(self.record_count);
         let headers_len = i64::try_from(headers.len()).expect("memory has fewer bytes than 2^63");
-        varint::put(record, headers_len);
-        for (name, value) in headers {
-            varint::put_bytes(record, Some(name.as_bytes()));
-            varint::put_bytes(record, *value);
+        // A byte of attributes comes first. Bounded: lengths of bytes in memory.
+        let fields = 1
+            + varint::size(since_base)
+            + varint::size(index)
+            + varint::size_of_bytes(key)
+            + varint::size_of_bytes(value)
+            + varint::size(headers_len);
+        let length = headers.iter().fold(fields, |sum, (name, value)| {
+            let name = varint::size_of_bytes(Some(name.as_bytes()));
+            sum + name + varint::size_of_bytes(*value)
+        });
+        let length = i64::try_from(length).expect("memory has fewer bytes than 2^63");
+        let to = &mut self.bytes;
+        if to.is_empty() {
+            to.resize(HEADER_BYTES, 0);
         }
-        varint::put_bytes(&mut self.records, Some(record));
+        varint::put(to, length);
+        to.push(0);
+        varint::put(to, since_base);
+        varint::put(to, index);
+        varint::put_bytes(to, key);
+        varint::put_bytes(to, value);
+        varint::put(to, headers_len);
+        for (name, value) in headers {
+            varint::put_bytes(to, Some(name.as_bytes()));
+            varint::put_bytes(to, *value);
+        }
         self.record_count += 1;
     }
 
@@ -119,7 +141,7 @@ impl BatchBuilder {
 
     /// Returns the size of the batch so far, in bytes before compression.
     pub fn size_bytes(&self) -> usize {
-        HEADER_BYTES + self.records.len()
+        self.bytes.len().max(HEADER_BYTES)
     }
 
     /// Returns the bytes of the batch; fails as [`Self::finish_whole`] does.
@@ -132,13 +154,6 @@ impl BatchBuilder {
     /// Fails when the codec fails, or when the batch exceeds its length field (2 GiB), which the
     /// records of a foreign metadata log can do.
     pub fn finish_whole(self) -> io::Result<WholeBatch> {
-        let compressed;
-        let records = if self.compression == Compression::None {
-            &self.records
-        } else {
-            compressed = self.compression.compress(&self.records)?;
-            &compressed
-        };
         let header = BatchHeader {
             base_offset: self.base_offset,
             size_bytes: HEADER_BYTES,
@@ -155,7 +170,18 @@ impl BatchBuilder {
             base_sequence: self.base_sequence,
             record_count: self.record_count,
         };
-        WholeBatch::of_records(header, records).map_err(io::Error::other)
+        let mut bytes = self.bytes;
+        if bytes.is_empty() {
+            bytes.resize(HEADER_BYTES, 0);
+        }
+        let whole = if self.compression == Compression::None {
+            WholeBatch::of_room(header, bytes)
+        } else {
+            // Bounded: it has room for the fixed part.
+            let records = bytes.split_at(HEADER_BYTES).1;
+            WholeBatch::of_records(header, &self.compression.compress(records)?)
+        };
+        whole.map_err(io::Error::other)
     }
 
     fn attribute(mut self, bit: i16, set: bool) -> Self {

@@ -41,11 +41,19 @@ impl WholeBatch {
     /// Sets the header's length and CRC. Fails when the records are longer than a length field can
     /// hold.
     pub(super) fn of_records(header: BatchHeader, records: &[u8]) -> Result<Self, BatchError> {
-        if records.len() > BYTES_MAX - HEADER_BYTES {
-            let reason = "the records are longer than a batch can be";
-            return Err(compression::failed(&std::io::Error::other(reason)));
-        }
-        let size_bytes = HEADER_BYTES + records.len();
+        check_length(records.len())?;
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + records.len());
+        bytes.resize(HEADER_BYTES, 0);
+        bytes.extend_from_slice(records);
+        Self::of_room(header, bytes)
+    }
+
+    /// Does the same with the records behind the room for the fixed part, which is filled.
+    pub(super) fn of_room(header: BatchHeader, mut bytes: Vec<u8>) -> Result<Self, BatchError> {
+        let size_bytes = bytes.len();
+        // Bounded: the caller has made room.
+        let (room, records) = bytes.split_at_mut(HEADER_BYTES);
+        check_length(records.len())?;
         let mut header = BatchHeader {
             size_bytes,
             ..header
@@ -53,9 +61,9 @@ impl WholeBatch {
         let mut fixed = header.to_bytes();
         header.crc = crc::crc32c_append(crc_of(&fixed), records);
         put::<{ at::CRC }, _>(&mut fixed, header.crc.to_be_bytes());
-        let mut bytes = Vec::with_capacity(size_bytes);
-        bytes.extend_from_slice(&fixed);
-        bytes.extend_from_slice(records);
+        room.copy_from_slice(&fixed);
+        // Else a reference to it would carry its capacity along.
+        bytes.shrink_to_fit();
         Ok(Self::of_parts(header, bytes.into()))
     }
 
@@ -83,6 +91,15 @@ impl WholeBatch {
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
+}
+
+/// Refuses records that are longer than a length field can hold.
+fn check_length(records_bytes: usize) -> Result<(), BatchError> {
+    if records_bytes > BYTES_MAX - HEADER_BYTES {
+        let reason = "the records are longer than a batch can be";
+        return Err(compression::failed(&std::io::Error::other(reason)));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use wire::records::metadata::MetadataRecord;
 use crate::access::Access;
 use crate::controller::configs::ResourceCounts;
 use crate::controller::stores::{ChangedStores, CheckedStores, changed_by};
-use crate::controller::{ControllerDecision, Refusal, Rules, check_parts};
+use crate::controller::{ControllerDecision, Refusal, Rules, check_parts, config_rights};
 use crate::image::ResourceType;
 use crate::rests::{DECISION, Rests, each};
 
@@ -55,11 +55,16 @@ pub(crate) async fn handle(
 
 /// Returns the stores of listeners that a request would change if it were decided on now: those of
 /// its first resource that is a broker. A request with two of them is refused.
+///
+/// A right that the client lacks is counted once, when the request is decided on.
 pub(crate) fn changed_stores(
     rules: Rules<'_>,
     access: &Access,
     request: &AlterConfigsRequest,
 ) -> Vec<ChangedStores> {
+    if !config_rights::lets_alter_brokers(access) {
+        return Vec::new();
+    }
     let mut resources = request.resources.iter();
     let is_broker = |resource: &&AlterConfigsResource| {
         ResourceType(resource.resource_type) == ResourceType::BROKER
@@ -71,7 +76,7 @@ pub(crate) fn changed_stores(
     }
     let records = resources
         .find(is_broker)
-        .map(|it| records_of(rules, access, it));
+        .map(|it| records_of(rules, &Access::unlimited(), it));
     records.map_or_else(Vec::new, |records| {
         records.map_or_else(|_| Vec::new(), |records| changed_by(rules, &records))
     })

@@ -9,6 +9,7 @@ use wire::messages::incremental_alter_configs_request::{AlterConfigsResource, Al
 
 use super::*;
 use crate::access::Access;
+use crate::access::given::{limited_to, logged};
 use crate::controller::decide::incremental_alter_configs::{changed_stores, handle};
 use crate::controller::tests::{apply, options, started};
 use crate::image::Image;
@@ -153,4 +154,48 @@ fn stores_change_for_one_listener_of_one_broker_only() {
         why.starts_with("Cannot update these configs dynamically"),
         "{why}"
     );
+}
+
+#[test]
+fn a_right_that_the_client_lacks_is_counted_once_though_it_is_asked_for_twice() {
+    let (image, options) = (started(), with_stores());
+    let set = request("1", &[(LOCATION, Some("good"))]);
+    for (access, counter, is_taken) in [
+        (limited_to(&[]), "denied_total", false),
+        (logged(&[]), "would_deny_total", true),
+    ] {
+        let changed = changed_stores(rules(&image, &options), &access, &set);
+        assert_eq!(changed.len(), usize::from(is_taken));
+        assert!(!access.shown_denials().contains("_total{"));
+        let stores = rested(CheckedStores::of(&Stores, changed)).1;
+        let outcome = rested(handle(rules(&image, &options), &access, &set, &stores)).1;
+        assert_eq!(outcome.response.responses[0].error_code == 0, is_taken);
+        let told = access.shown_denials();
+        let counted =
+            format!("{counter}{{resource_type=\"CLUSTER\",operation=\"ALTER_CONFIGS\"}} 1\n");
+        assert!(told.contains(&counted), "{told}");
+    }
+}
+
+#[test]
+fn records_of_other_resources_change_no_stores() {
+    let (mut image, options) = (started(), with_stores());
+    assert_eq!(now(&mut image, "1", &[(LOCATION, Some("good"))]), None);
+    let record = |kind: ResourceType, resource: &str, name: &str| {
+        MetadataRecord::from(ConfigRecord {
+            resource_type: kind.0,
+            resource_name: resource.to_owned(),
+            name: name.to_owned(),
+            value: Some("other".to_owned()),
+        })
+    };
+    let others = [
+        record(ResourceType::TOPIC, "1", LOCATION),
+        record(ResourceType::BROKER, "", LOCATION),
+        record(ResourceType::BROKER, "2", LOCATION),
+        record(ResourceType::BROKER, "1", "log.retention.ms"),
+    ];
+    assert!(changed_by(rules(&image, &options), &others).is_empty());
+    let own = [record(ResourceType::BROKER, "1", LOCATION)];
+    assert_eq!(changed_by(rules(&image, &options), &own).len(), 1);
 }

@@ -82,10 +82,7 @@ pub(super) fn read(
 /// Makes a record from a line: key and value if a delimiter is between them.
 pub(super) fn line(text: &[u8], delimiter: Option<&str>) -> Record {
     let delimiter = delimiter.unwrap_or_default().as_bytes();
-    let at = text
-        .windows(delimiter.len().max(1))
-        .position(|part| part == delimiter);
-    let (key, value) = match at {
+    let (key, value) = match place_of(delimiter, text) {
         Some(at) => (Some(&text[..at]), &text[at + delimiter.len()..]),
         None => (None, text),
     };
@@ -94,6 +91,15 @@ pub(super) fn line(text: &[u8], delimiter: Option<&str>) -> Record {
         value: Some(value.to_vec()),
         ..Record::default()
     }
+}
+
+/// Returns where the first delimiter of a text begins. An empty one is nowhere, and most records
+/// have none: they are not gone through.
+fn place_of(delimiter: &[u8], text: &[u8]) -> Option<usize> {
+    let first = delimiter.first()?;
+    let begins = text.iter().enumerate().filter(|(_, byte)| *byte == first);
+    let mut places = begins.map(|(at, _)| at);
+    places.find(|at| text[*at..].starts_with(delimiter))
 }
 
 fn json(text: &[u8]) -> anyhow::Result<Record> {
@@ -147,6 +153,10 @@ mod tests {
                 record(Some(""), "")
             ]
         );
+        let begun = all("a==b=>c=>", Input::Lines, Some("=>")).unwrap();
+        assert_eq!(begun, [record(Some("a==b"), "c=>")]);
+        let empty = all("a=b", Input::Lines, Some("")).unwrap();
+        assert_eq!(empty, [record(None, "a=b")]);
         let whole = all("a\nb\n", Input::Whole, None).unwrap();
         assert_eq!(whole, [record(None, "a\nb\n")]);
     }

@@ -15,7 +15,7 @@ fn record(value: &str) -> Record {
 }
 
 fn batch(values: &[&str], compression: Compression) -> Batch {
-    let mut batch = Batch::new(1, compression, false, Instant::now());
+    let mut batch = Batch::new(1, compression, false, (Instant::now(), 0));
     for (timestamp, value) in (100..).zip(values) {
         batch.add(&record(value), timestamp, Box::new(|_| {}), None);
     }

@@ -1,11 +1,11 @@
 //! Copies held files into new ones.
 //!
-//! Invariants: a file is never written over; a copy has the mode and, for the superuser, the owner
-//! of its source.
+//! Invariants: a file is never written over; a copy, of a directory too, has the mode and, for the
+//! superuser, the owner of its source: no user reads in a backup what the directories keep from him.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
@@ -17,6 +17,8 @@ use super::survey::{Dir, HeldFile, Survey};
 
 /// The part of a mode that says who may do what.
 const PERMISSIONS: u32 = 0o777;
+/// What the owner of a copy may do with its directories, so that it can be filled.
+const OF_OWNER: u32 = 0o700;
 
 /// Copies a directory; returns how many files and bytes.
 pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64, u64)> {
@@ -25,9 +27,8 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
     for &(name, folder) in cli::counted("folders", &folders) {
         let (from, to) = (dir.path.join(name), to.join(name));
         if !to.exists() {
-            fs::create_dir(&to).with_context(|| format!("creating {}", to.display()))?;
+            make_dir(&from, &to)?;
         }
-        give_to_owner_of(&from, &to);
         for (file, held) in folder {
             if matches!(held.part, FilePart::Index(base) if survey.is_growing(name, base)) {
                 continue;
@@ -40,6 +41,16 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
         }
     }
     Ok((files, bytes))
+}
+
+/// Makes the directory that becomes the copy of `from`, or has it in it. That of a topic that was
+/// deleted meanwhile is for its owner.
+pub(super) fn make_dir(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let mode = fs::metadata(from).map_or(OF_OWNER, |from| from.mode() & PERMISSIONS);
+    let made = DirBuilder::new().mode(mode | OF_OWNER).create(to);
+    made.with_context(|| format!("creating {}", to.display()))?;
+    give_to_owner_of(from, to);
+    Ok(())
 }
 
 fn one(held: &HeldFile, owner: &Path, to: &Path) -> anyhow::Result<u64> {
@@ -75,4 +86,30 @@ pub(super) fn sync_all(dir: &Path) -> anyhow::Result<()> {
 pub(super) fn sync_dir(dir: &Path) -> anyhow::Result<()> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.with_context(|| format!("syncing {}", dir.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_directory_is_no_more_open_than_its_source() {
+        let home = tempfile::tempdir().unwrap();
+        let from = home.path().join("from");
+        fs::create_dir(&from).unwrap();
+        for (mode, to) in [(0o700, "a"), (0o500, "b"), (0o750, "c")] {
+            fs::set_permissions(&from, fs::Permissions::from_mode(mode)).unwrap();
+            let to = home.path().join(to);
+            make_dir(&from, &to).unwrap();
+            let made = fs::metadata(&to).unwrap().mode() & PERMISSIONS;
+            // A umask may take more away.
+            assert_eq!(made & !(mode | OF_OWNER), 0, "{made:o}");
+            assert_eq!(made & OF_OWNER, OF_OWNER);
+        }
+        let to = home.path().join("d");
+        make_dir(&home.path().join("gone"), &to).unwrap();
+        assert_eq!(fs::metadata(&to).unwrap().mode() & PERMISSIONS, OF_OWNER);
+    }
 }

@@ -10,6 +10,7 @@
 //! is whole, checked and durable; memory is bounded by the files that this process may open.
 
 mod copy;
+mod others;
 mod pause;
 mod survey;
 
@@ -17,7 +18,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use broker::log_dirs;
@@ -37,6 +39,10 @@ use survey::Survey;
 
 /// Looks at a running broker before the command gives up.
 const TRIES: u32 = 3;
+/// How long a write may take that the broker had begun before it was stopped.
+const TORN_MAX: Duration = Duration::from_secs(10);
+/// Between two looks at one.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The ending of the destination's name until the copy is whole.
 const PARTIAL: &str = ".partial";
 
@@ -100,6 +106,7 @@ impl BackupArgs {
             outcome.files = outcome.files.saturating_add(files);
             outcome.bytes = outcome.bytes.saturating_add(bytes);
         }
+        wait_for_torn(&survey)?;
         copy::sync_all(partial)?;
         Ok(outcome)
     }
@@ -116,6 +123,7 @@ impl BackupArgs {
                 // A broker has started meanwhile.
                 continue;
             };
+            others::refuse_unnamed(pid, dirs)?;
             // Most of the work is done while the broker runs.
             survey.look(true, None)?;
             let most = Duration::from_millis(self.pause_max);
@@ -133,6 +141,26 @@ impl BackupArgs {
             self.pause_max
         )
     }
+}
+
+/// Waits until what followed the last batch of a file at the instant has become a batch.
+///
+/// What the kernel was writing for the broker then is there soon. What stays is damage, of which a
+/// copy that ends before it would say nothing.
+fn wait_for_torn(survey: &Survey) -> anyhow::Result<()> {
+    let deadline = Instant::now() + TORN_MAX;
+    for (path, held) in survey.torn() {
+        while !held.has_gone_on()? {
+            ensure!(
+                Instant::now() < deadline,
+                "{}: what follows its last batch is none, and is not being written: a start ends \
+                 the log there (docs/repair.md)",
+                EscapedText(&path.display().to_string())
+            );
+            sleep(LOOK_EVERY);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the process that uses the directories, which is the same for all of them.

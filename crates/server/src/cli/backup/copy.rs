@@ -33,7 +33,7 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
                 continue;
             }
             let target = to.join(file);
-            let copied = one(held, &from, &target);
+            let copied = one(held, survey.lengths(name, held), &from, &target);
             let copied = copied.with_context(|| format!("copying to {}", target.display()))?;
             files = files.saturating_add(1);
             bytes = bytes.saturating_add(copied);
@@ -42,7 +42,13 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
     Ok((files, bytes))
 }
 
-fn one(held: &HeldFile, owner: &Path, to: &Path) -> anyhow::Result<u64> {
+/// Copies a file, or as much of it as `lengths` says, with zeros behind it.
+fn one(
+    held: &HeldFile,
+    lengths: Option<(u64, u64)>,
+    owner: &Path,
+    to: &Path,
+) -> anyhow::Result<u64> {
     let mut from = &held.file;
     let mode = from.metadata()?.mode() & PERMISSIONS;
     let mut options = OpenOptions::new();
@@ -52,16 +58,17 @@ fn one(held: &HeldFile, owner: &Path, to: &Path) -> anyhow::Result<u64> {
         return Ok(0);
     }
     from.seek(SeekFrom::Start(0))?;
-    let Some(end) = held.end else {
+    let Some((bytes, len)) = lengths else {
         // Such a file is only ever replaced as a whole.
         let len = from.metadata()?.len();
         return Ok(bounded::copy(from, &mut target, len)?);
     };
-    let copied = bounded::copy(from, &mut target, end.position)?;
+    let copied = bounded::copy(from, &mut target, bytes)?;
     ensure!(
-        copied == end.position,
+        copied == bytes,
         "the file was cut to {copied} bytes while it was copied"
     );
+    target.set_len(len)?;
     Ok(copied)
 }
 

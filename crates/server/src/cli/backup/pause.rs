@@ -1,8 +1,8 @@
 //! Stops a process for a moment: no thread of it runs from [`PausedProcess::begin`] to its end.
 //!
-//! A second process, the guard, resumes it if this one ends in between, whatever ends it, or takes
-//! longer than it should. The guard is in a process group of its own, so that a Ctrl-C does not end
-//! both.
+//! The kernel resumes it if this process ends in between, whatever ends it
+//! (`platform::lifeline`). A second process, the guard, resumes it if this one hangs or is stopped
+//! itself. The guard is in a process group of its own, so that a Ctrl-Z does not stop both.
 //!
 //! What the kernel was doing for the process (a write that was submitted) may still end meanwhile,
 //! as it does when a process is killed.
@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use platform::bounded;
+use platform::lifeline::Lifeline;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{
@@ -35,17 +36,21 @@ pub(super) struct PausedProcess {
     process: OwnedFd,
     guard: Option<Child>,
     since: Instant,
+    _lifeline: Lifeline,
 }
 
 impl PausedProcess {
     /// Stops a process; fails if its threads do not all stand still within `most`.
     pub(super) fn begin(pid: i32, most: Duration) -> anyhow::Result<Self> {
-        let guard = start_guard(pid).context("starting the guard of the pause")?;
         let process = handle(pid)?;
+        // While the handle's process has not ended, no other has its number.
+        let lifeline = Lifeline::to(known(pid)?).context("tying the broker to this process")?;
+        let guard = start_guard(pid).context("starting the guard of the pause")?;
         let paused = Self {
             process,
             guard: Some(guard),
             since: Instant::now(),
+            _lifeline: lifeline,
         };
         let sent = pidfd_send_signal(&paused.process, Signal::STOP);
         sent.with_context(|| {
@@ -138,9 +143,12 @@ fn start_guard(pid: i32) -> anyhow::Result<Child> {
 
 /// Returns a handle of a process, which never means another one.
 fn handle(pid: i32) -> anyhow::Result<OwnedFd> {
-    let known = Pid::from_raw(pid).context("not the id of a process")?;
-    let process = pidfd_open(known, PidfdFlags::empty());
+    let process = pidfd_open(known(pid)?, PidfdFlags::empty());
     process.with_context(|| format!("process {pid}"))
+}
+
+fn known(pid: i32) -> anyhow::Result<Pid> {
+    Pid::from_raw(pid).context("not the id of a process")
 }
 
 /// Returns true when every thread of a process is stopped.

@@ -1,9 +1,8 @@
 //! The files of the directories, held open, and where their data ends.
 //!
 //! A file is known by its name and its inode, which no other file gets while it is held open. So a
-//! second look opens only what is new, and forgets what is gone. A log has its last two data files
-//! looked at to their ends: the one that is written to, and the one before it, which may just have
-//! been left.
+//! second look opens only what is new, and forgets what is gone. The data files of a log that may
+//! still change, by its recovery point (`storage::backup`), are looked at to their ends.
 //!
 //! Bounded: by the limit of open files; an entry has a name and some numbers.
 
@@ -16,7 +15,12 @@ use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use platform::lock::LOCK_FILE;
-use storage::backup::{BatchesEnd, FilePart, is_left_out, part_of};
+use storage::backup::{
+    BatchesEnd, FilePart, copied_len, is_left_out, part_of, recovery_limit, recovery_points,
+    unsure_from,
+};
+use storage::checkpoint::offsets;
+use storage::journal::names::parse_ring_name;
 use storage::{is_deleted_folder, parse_folder_name, parse_future_folder_name};
 use wire::types::Offset;
 
@@ -29,11 +33,14 @@ const NAMES_MAX: usize = 1 << 20;
 /// All directories.
 pub(super) struct Survey {
     pub(super) dirs: Vec<Dir>,
-    /// The base of the last data file but one of each log, over all directories, if a broker may
-    /// write to it.
+    /// The base of the first data file of each log that may still change, if a broker may write to
+    /// it.
     // Bounded: `NAMES_MAX`.
     written_from: BTreeMap<String, Offset>,
 }
+
+/// The longest checkpoint that is read.
+const CHECKPOINT_BYTES_MAX: u64 = 256 << 20;
 
 /// One directory: its own files in the folder without a name, and the folders of logs.
 pub(super) struct Dir {
@@ -52,6 +59,8 @@ pub(super) struct HeldFile {
     pub(super) part: FilePart,
     /// Where its data ends, if that is not the end of the file.
     pub(super) end: Option<BatchesEnd>,
+    /// The length of the file when `end` was found.
+    len: u64,
 }
 
 impl Survey {
@@ -88,18 +97,7 @@ impl Survey {
         if !is_written {
             return Ok(true);
         }
-        let mut bases: BTreeMap<&String, Vec<Offset>> = BTreeMap::new();
-        for (name, folder) in self.dirs.iter().flat_map(|dir| &dir.folders) {
-            let bases = bases.entry(name).or_default();
-            bases.extend(folder.values().filter_map(HeldFile::base));
-        }
-        for (name, mut bases) in bases {
-            bases.sort_unstable();
-            let last = bases.last().copied();
-            let from = bases.iter().rev().nth(1).copied().or(last);
-            let from = from.map(|from| (name.clone(), from));
-            self.written_from.extend(from);
-        }
+        self.find_written()?;
         for (name, folder) in self.dirs.iter_mut().flat_map(|dir| &mut dir.folders) {
             let Some(from) = self.written_from.get(name) else {
                 continue;
@@ -114,6 +112,83 @@ impl Survey {
             }
         }
         Ok(true)
+    }
+
+    /// Finds out which data files may still change, by the recovery points in the directories.
+    fn find_written(&mut self) -> anyhow::Result<()> {
+        let mut points: BTreeMap<String, Offset> = BTreeMap::new();
+        for dir in &self.dirs {
+            let own = dir.folders.get("");
+            let ring = own.and_then(|own| own.keys().find(|name| parse_ring_name(name).is_some()));
+            ensure!(
+                ring.is_none(),
+                "{} has a journal, which the running broker writes to all over: stop the broker for \
+                 a backup",
+                dir.path.display()
+            );
+            let Some(held) = own.and_then(|own| own.get(offsets::RECOVERY_POINTS)) else {
+                continue;
+            };
+            let file = dir.path.join(offsets::RECOVERY_POINTS);
+            let bytes = held.read();
+            let bytes = bytes.with_context(|| format!("reading {}", file.display()))?;
+            for (name, point) in recovery_points(&file, &bytes) {
+                // A log that has just moved is in two directories.
+                let least = points.entry(name).or_insert(point);
+                *least = point.min(*least);
+            }
+        }
+        let mut bases: BTreeMap<&String, Vec<Offset>> = BTreeMap::new();
+        for (name, folder) in self.dirs.iter().flat_map(|dir| &dir.folders) {
+            let bases = bases.entry(name).or_default();
+            for (file, held) in folder {
+                bases.extend(held.base());
+                if held.part == FilePart::Limits {
+                    let bytes = held.read().with_context(|| format!("{name}/{file}"))?;
+                    let point = recovery_limit(file, &bytes).unwrap_or(Offset::ZERO);
+                    let least = points.entry(name.clone()).or_insert(point);
+                    *least = point.min(*least);
+                }
+            }
+        }
+        for (name, mut bases) in bases {
+            bases.sort_unstable();
+            bases.dedup();
+            let point = points.get(name).copied().unwrap_or(Offset::ZERO);
+            let from = unsure_from(&bases, point);
+            self.written_from
+                .extend(from.map(|from| (name.clone(), from)));
+        }
+        Ok(())
+    }
+
+    /// Returns how long the copy of a data file is whose end was found, and how much of it is
+    /// copied; the rest is zeros.
+    pub(super) fn lengths(&self, folder: &str, held: &HeldFile) -> Option<(u64, u64)> {
+        let (base, end) = (held.base()?, held.end?);
+        if !self.is_growing(folder, base) {
+            // Sealed since a look before the last.
+            return None;
+        }
+        let folders = self.dirs.iter().filter_map(|dir| dir.folders.get(folder));
+        let bases = folders.flat_map(|folder| folder.values().filter_map(HeldFile::base));
+        let following = bases.filter(|other| *other > base).min();
+        Some((end.position, copied_len(end, held.len, following)))
+    }
+
+    /// Returns the files behind whose last batch was something else than zeros.
+    pub(super) fn torn(&self) -> impl Iterator<Item = (PathBuf, &HeldFile)> {
+        let folders = self.dirs.iter().flat_map(|dir| {
+            let folders = dir.folders.iter();
+            folders.map(move |(name, folder)| (dir, name, folder))
+        });
+        folders.flat_map(move |(dir, name, folder)| {
+            let torn = folder.iter().filter(move |(_, held)| {
+                let is_growing = held.base().is_some_and(|base| self.is_growing(name, base));
+                is_growing && held.end.is_some_and(|end| end.is_torn)
+            });
+            torn.map(move |(file, held)| (dir.path.join(name).join(file), held))
+        })
     }
 
     /// Returns true for an index of a data file that is written to, or may just have been.
@@ -213,6 +288,7 @@ fn look_at(
                     inode,
                     part,
                     end: None,
+                    len: 0,
                 },
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(not_opened(error, &path.join(&name))),
@@ -251,28 +327,58 @@ impl HeldFile {
         }
     }
 
+    /// Returns what is in a small file, which is only ever replaced as a whole.
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let len = self.file.metadata()?.len();
+        if len > CHECKPOINT_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it is too long for a checkpoint",
+            ));
+        }
+        read_at(&self.file, 0, usize::try_from(len).unwrap_or(usize::MAX), len)
+    }
+
     /// Moves the end of the data on to where it is now.
     fn find_end(&mut self) -> io::Result<()> {
         let Some(base) = self.base() else {
             return Ok(());
         };
         let mut end = self.end.unwrap_or(BatchesEnd::of(base));
-        let file = &self.file;
-        let len = file.metadata()?.len();
-        end.advance(|at, wanted| {
-            let left = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
-            let mut bytes = vec![0; wanted.min(left)];
-            let mut filled = 0;
-            while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-                match file.read_at(rest, at.saturating_add(filled as u64))? {
-                    0 => break,
-                    count => filled = filled.saturating_add(count),
-                }
-            }
-            bytes.truncate(filled);
-            Ok(bytes)
-        })?;
+        let len = self.file.metadata()?.len();
+        let is_whole = self.end.is_some() && end.position == len;
+        if !is_whole {
+            end.advance(|at, wanted| read_at(&self.file, at, wanted, len))?;
+        }
         self.end = Some(end);
+        self.len = len;
         Ok(())
     }
+
+    /// Returns true when what followed the last batch at the instant has become batches since, or
+    /// is not there any more.
+    pub(super) fn has_gone_on(&self) -> io::Result<bool> {
+        let Some(then) = self.end else {
+            return Ok(true);
+        };
+        let len = self.file.metadata()?.len();
+        let mut now = then;
+        now.advance(|at, wanted| read_at(&self.file, at, wanted, len))?;
+        Ok(!now.is_torn || now.position > then.position)
+    }
+}
+
+/// Reads from a file of this length: as much as is wanted, less only at its end.
+fn read_at(file: &File, at: u64, wanted: usize, len: u64) -> io::Result<Vec<u8>> {
+    let left = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; wanted.min(left)];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at.saturating_add(filled as u64))? {
+            0 => break,
+            count => filled = filled.saturating_add(count),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }

@@ -204,10 +204,11 @@ impl Fetcher {
     }
 
     /// Takes the offset that was looked up.
-    pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) {
-        if let Some(reading) = self.current(place, serial) {
-            reading.found(offset);
-        }
+    ///
+    /// Returns false if it is not what the partition waits for.
+    pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) -> bool {
+        let reading = self.current(place, serial);
+        reading.map(|reading| reading.found(offset)).is_some()
     }
 
     /// Takes that a lookup was refused.

@@ -80,6 +80,26 @@ def test_wrong_settings_keep_the_service_from_starting(installed):
               " && echo 'num.shards=no' >> /etc/forebay/server.properties")
     with pytest.raises(Failed, match="num.shards"):
         host.type("sudo systemctl start forebay")
+    # What only a start finds is an error in the journal, as the runbook asks for it.
+    host.root("systemctl stop forebay && systemctl reset-failed forebay"
+              " && sed -i '/log.retention.hrs/d; /num.shards/d; s,^log.dirs=.*,log.dirs=/proc/none,' /etc/forebay/server.properties")
+    with pytest.raises(Failed):
+        host.type("sudo systemctl start forebay")
+    said = host.type("journalctl -u forebay -p err -o cat --since -1h")
+    assert "forebay: " in said and "/proc/none" in said and '"level":"INFO"' not in said, said
+
+
+def test_a_new_disk_by_the_runbook(installed, typed):
+    """A directory without a format beside one that has it: refused, and taken by the start that is told."""
+    host = installed
+    host.root("systemctl stop forebay && install -d -o forebay -g forebay /var/lib/forebay/second"
+              " && sed -i 's,^log.dirs=.*,&\\,/var/lib/forebay/second,' /etc/forebay/server.properties")
+    with pytest.raises(Failed, match="/var/lib/forebay/second"):
+        host.type("sudo systemctl start forebay")
+    typed("runbook.md", "A start that is told")
+    assert ready(host) and "format-new" not in unit(host, "ExecStart")
+    host.type("sudo systemctl restart forebay")
+    assert ready(host) and host.root("ls /var/lib/forebay/second/meta.properties")
 
 
 def test_upgrade_backup_and_removal_by_their_pages(installed, typed, later):
@@ -97,6 +117,8 @@ def test_upgrade_backup_and_removal_by_their_pages(installed, typed, later):
     assert "# Mine" in host.root("cat /etc/forebay/server.properties")
     assert host.type("forebay topic consume orders -e") == "one\n"
     typed("upgrade.md", "Of features")
+    typed("backup.md", "While the broker runs")
+    assert "0 damaged" in host.root("forebay check /backup/2026-11-28")
     typed("backup.md", "With the broker stopped")
     host.type("echo two | forebay topic produce orders")
     typed("backup.md", "Restore")

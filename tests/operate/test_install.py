@@ -3,6 +3,7 @@ upgraded, backed up, restored, removed, purged."""
 
 import json
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -44,6 +45,12 @@ def test_the_package_has_what_the_pages_say(package):
         assert " root/root " in line, line
         executable = line.startswith("-rwx")
         assert executable == line.endswith(" ./usr/bin/forebay"), line
+
+
+@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is missing")
+def test_the_package_has_no_error_for_debians_own_check(package):
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", package], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_service_runs_as_the_page_says(installed):

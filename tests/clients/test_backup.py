@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 import time
@@ -260,8 +261,16 @@ def test_nothing_is_overwritten_and_what_belongs_together_has_to_be_named(make_b
     refused = backup(one, two, tmp_path / "copy", preexec_fn=few_files)
     assert refused.returncode == 1 and "limit of open files is 40" in refused.stderr
     assert not (tmp_path / "copy").exists()
+    one.chmod(0o750)
+    (one / "__consumer_offsets-9").symlink_to("/etc")
+    (one / "linked").symlink_to("/etc/hostname")
     done = backup(one, two, tmp_path / "copy")
     assert done.returncode == 0, done.stderr
+    # A copy is as closed as its source, and follows no link.
+    assert stat.S_IMODE((tmp_path / "copy/1").stat().st_mode) == 0o750
+    assert not any((tmp_path / "copy/1" / name).exists() for name in ("__consumer_offsets-9", "linked"))
+    for name in ("__consumer_offsets-9", "linked"):
+        (one / name).unlink()
     broker.stop()
     (tmp_path / "copy/1").rename(tmp_path / "first")
     restored = make_broker(Forebay, properties={"log.dirs": f"{tmp_path / 'first'},{tmp_path / 'copy/2'}"}).start()
@@ -378,5 +387,5 @@ def test_the_guard_resumes_what_stands_still():
 
 
 def state(pid):
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rsplit(")", 1)[1].split()[0]
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]

@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from confluent_kafka import Producer  # noqa: E402
-from figures.idle import Watched  # noqa: E402
+from figures.idle import TOPICS, Watched  # noqa: E402
 
 RECORD = bytes(1000)
 
@@ -74,19 +74,21 @@ def main():
     binary = Path(options.broker).resolve()
     for partitions in map(int, options.partitions.split(",")):
         with tempfile.TemporaryDirectory(prefix="pause-") as home:
-            broker = Watched(binary, home, partitions + 100)
-            load = Load(broker.address, partitions, options.rate)
-            time.sleep(10)  # every log has records
-            pauses, begin = [], time.monotonic()
-            for _ in range(options.rounds):
-                done = subprocess.run([binary, "backup", f"{home}/data", f"{home}/copy", "--pause-max", "5000"], capture_output=True,
-                                      text=True, check=False)
-                assert done.returncode == 0, done.stderr
-                pauses.append(int(re.search(r"stopped for (\d+) ms", done.stdout)[1]))
-                shutil.rmtree(f"{home}/copy")
-            gap = load.longest_gap(begin)
-            load.end()
-            broker.process.stop()
+            broker = Watched(binary, home, partitions + TOPICS)
+            try:
+                load = Load(broker.address, partitions, options.rate)
+                time.sleep(10)  # most logs have records
+                pauses, begin = [], time.monotonic()
+                for _ in range(options.rounds):
+                    done = subprocess.run([binary, "backup", f"{home}/data", f"{home}/copy", "--pause-max", "5000"],
+                                          capture_output=True, text=True, check=False)
+                    assert done.returncode == 0, done.stderr
+                    pauses.append(int(re.search(r"stopped for (\d+) ms", done.stdout)[1]))
+                    shutil.rmtree(f"{home}/copy")
+                gap = load.longest_gap(begin)
+                load.end()
+            finally:
+                broker.process.kill()
         print(f"{partitions} partitions: paused for {', '.join(map(str, sorted(pauses)))} ms; longest time without an acknowledgement "
               f"{gap:.0f} ms", flush=True)
 

@@ -68,7 +68,7 @@ struct BackupSummary {
     bytes: u64,
     /// How long the broker was stopped; `None` if none ran.
     paused: Option<Duration>,
-    /// Files that the next start makes again.
+    /// Files that the next start makes again, and segments that it takes out.
     to_make: u64,
 }
 
@@ -83,6 +83,7 @@ impl BackupArgs {
         let partial = prepare(dirs, to)?;
         let mut summary = self.back_up(dirs, &partial)?;
         summary.to_make = verify(&partial, dirs.len())?;
+        copy::hand_over(dirs, &partial, &targets(&partial, dirs.len()))?;
         fs::rename(&partial, to).with_context(|| format!("naming {}", to.display()))?;
         copy::sync_dir(&parent_of(to))?;
         super::print(&said(to, &summary))?;
@@ -99,7 +100,7 @@ impl BackupArgs {
             paused,
             to_make: 0,
         };
-        fs::create_dir(partial).with_context(|| format!("creating {}", partial.display()))?;
+        copy::create_dir(partial)?;
         let targets = targets(partial, dirs.len());
         for (dir, target) in survey.dirs.iter().zip(&targets) {
             let (files, bytes) = copy::dir(dir, target, &survey)?;
@@ -281,9 +282,10 @@ fn targets(to: &Path, count: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Checks the copy as `forebay check` does; returns how many files the next start makes again.
+/// Checks the copy as `forebay check` does; returns the number of hints.
 ///
-/// A kill may leave a segment without its indexes, just after it was rolled.
+/// A kill may leave a segment without its indexes, just after it was rolled, and one that begins
+/// before the end of the one before it was written.
 fn verify(partial: &Path, count: usize) -> anyhow::Result<u64> {
     let dirs = targets(partial, count);
     let report = run_shard(None, async {
@@ -327,7 +329,7 @@ fn said(to: &Path, summary: &BackupSummary) -> String {
     let hints = if *to_make == 0 {
         String::new()
     } else {
-        format!(" ({to_make} small files are to be made again by the start)")
+        format!(" ({to_make} things the start makes again or takes out)")
     };
     format!(
         "{}: {logs} logs, {files} files, {bytes} bytes, checked{hints}; {how}\n",

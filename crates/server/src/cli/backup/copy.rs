@@ -1,12 +1,16 @@
 //! Copies held files into new ones.
 //!
 //! Invariants: a file is never written over; a copy has the mode and, for the superuser, the owner
-//! of its source.
+//! of its source. A folder gets them when its files are there, and the whole copy when it is
+//! checked ([`open_up`]): until then nobody else reaches it, so nobody can lead this process, which
+//! may be root's, to write somewhere else.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{Seek as _, SeekFrom};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use platform::bounded;
@@ -17,6 +21,10 @@ use super::survey::{Dir, HeldFile, Survey};
 
 /// The part of a mode that says who may do what.
 const PERMISSIONS: u32 = 0o777;
+/// The mode of a directory until it is whole.
+const PRIVATE: u32 = 0o700;
+/// The mode of a directory that has those of several sources.
+const OF_SEVERAL: u32 = 0o755;
 
 /// Copies a directory; returns how many files and bytes.
 pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64, u64)> {
@@ -25,9 +33,8 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
     for &(name, folder) in cli::counted("folders", &folders) {
         let (from, to) = (dir.path.join(name), to.join(name));
         if !to.exists() {
-            fs::create_dir(&to).with_context(|| format!("creating {}", to.display()))?;
+            create_dir(&to)?;
         }
-        give_to_owner_of(&from, &to);
         for (file, held) in folder {
             if matches!(held.part, FilePart::Index(base) if survey.is_growing(name, base)) {
                 continue;
@@ -38,8 +45,27 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
             files = files.saturating_add(1);
             bytes = bytes.saturating_add(copied);
         }
+        if !name.is_empty() {
+            open_up(&from, &to)?;
+        }
     }
     Ok((files, bytes))
+}
+
+/// Creates a directory that nobody else can enter.
+pub(super) fn create_dir(dir: &Path) -> anyhow::Result<()> {
+    let created = DirBuilder::new().mode(PRIVATE).create(dir);
+    created.with_context(|| format!("creating {}", dir.display()))
+}
+
+/// Gives a directory the mode and the owner of its source.
+pub(super) fn open_up(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let opened = fs::metadata(from).and_then(|facts| {
+        fs::set_permissions(to, Permissions::from_mode(facts.mode() & PERMISSIONS))
+    });
+    opened.with_context(|| format!("giving {} its mode", to.display()))?;
+    give_to_owner_of(from, to);
+    Ok(())
 }
 
 /// Copies a file, or as much of it as `lengths` says, with zeros behind it.
@@ -70,6 +96,20 @@ fn one(
     );
     target.set_len(len)?;
     Ok(copied)
+}
+
+/// Gives the copies of several directories, or of one, to those who have the sources.
+pub(super) fn hand_over(dirs: &[PathBuf], to: &Path, targets: &[PathBuf]) -> anyhow::Result<()> {
+    for (from, to) in dirs.iter().zip(targets) {
+        open_up(from, to)?;
+        sync_dir(to)?;
+    }
+    if targets.iter().all(|target| target != to) {
+        let opened = fs::set_permissions(to, Permissions::from_mode(OF_SEVERAL));
+        opened.with_context(|| format!("giving {} its mode", to.display()))?;
+        sync_dir(to)?;
+    }
+    Ok(())
 }
 
 /// Makes everything in the file system of `dir` durable.

@@ -7,14 +7,16 @@
 //! Bounded: by the limit of open files; an entry has a name and some numbers.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirEntry, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirEntryExt as _, FileExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use platform::lock::LOCK_FILE;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir as ReadDir, FileType, Mode, OFlags, openat, statat};
 use storage::backup::{
     BatchesEnd, FilePart, copied_len, is_left_out, part_of, recovery_limit, recovery_points,
     unsure_from,
@@ -146,8 +148,9 @@ impl Survey {
                 if held.part == FilePart::Limits {
                     let bytes = held.read().with_context(|| format!("{name}/{file}"))?;
                     let point = recovery_limit(file, &bytes).unwrap_or(Offset::ZERO);
-                    let least = points.entry(name.clone()).or_insert(point);
-                    *least = point.min(*least);
+                    if let Some(least) = points.get_mut(name) {
+                        *least = point.min(*least);
+                    }
                 }
             }
         }
@@ -203,17 +206,14 @@ impl Dir {
     /// Looks at the names; returns false if there was no time for it.
     fn look(&mut self, late: &dyn Fn() -> bool) -> anyhow::Result<bool> {
         let mut before = std::mem::take(&mut self.folders);
-        let (own, folders) = entries(&self.path)?;
-        let mut files = Vec::new();
-        for (name, entry) in own {
-            if !is_left_out(&name) && !OWN_FILES.contains(&name.as_str()) {
-                files.push((name, entry));
-            }
-        }
+        let top = open(CWD, &self.path, OFlags::DIRECTORY);
+        let top = top.with_context(|| format!("opening {}", self.path.display()))?;
+        let (mut own, folders) = names(&top, &self.path)?;
+        own.retain(|(name, _)| !is_left_out(name) && !OWN_FILES.contains(&name.as_str()));
         let whole = |_: &str| FilePart::Whole;
         let held = before.remove("").unwrap_or_default();
         self.folders
-            .insert(String::new(), look_at(&self.path, files, held, &whole)?);
+            .insert(String::new(), look_at((&top, self.path.as_path()), own, held, &whole)?);
         for (name, _) in folders {
             if is_deleted_folder(&name)
                 || parse_future_folder_name(&name).is_some()
@@ -226,40 +226,62 @@ impl Dir {
             }
             let path = self.path.join(&name);
             let held = before.remove(&name).unwrap_or_default();
-            let folder = match entries(&path) {
-                Ok((files, _)) => look_at(&path, files, held, &part_of)?,
+            let folder = open(&top, Path::new(&name), OFlags::DIRECTORY | OFlags::NOFOLLOW);
+            let folder = match folder {
+                Ok(folder) => folder,
                 // A topic that was deleted between two names.
-                Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => {
+                    return Err(error).with_context(|| format!("opening {}", path.display()));
+                }
             };
-            self.folders.insert(name, folder);
+            let (files, _) = names(&folder, &path)?;
+            let files = look_at((&folder, path.as_path()), files, held, &part_of)?;
+            self.folders.insert(name, files);
         }
         Ok(true)
     }
 }
 
-type NamedEntries = Vec<(String, DirEntry)>;
+/// Opens a name without waiting for anyone.
+///
+/// The broker's user can put something else under a name at any time, and this may run as root:
+/// folders and files are opened by their own names in what is open, and never through a link.
+fn open(at: impl AsFd, name: &Path, how: OFlags) -> io::Result<OwnedFd> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
+    Ok(openat(at, name, flags | how, Mode::empty())?)
+}
 
-/// Returns the files and the folders of a directory.
-fn entries(path: &Path) -> anyhow::Result<(NamedEntries, NamedEntries)> {
+/// Names and their inodes, as a directory lists them.
+type Names = Vec<(String, u64)>;
+
+/// Returns the names of the files and of the folders in a directory.
+fn names(dir: &OwnedFd, path: &Path) -> anyhow::Result<(Names, Names)> {
     let listing = || format!("listing {}", path.display());
-    let (mut files, mut folders) = (NamedEntries::new(), NamedEntries::new());
-    for entry in fs::read_dir(path).with_context(listing)? {
+    let (mut files, mut folders) = (Names::new(), Names::new());
+    for entry in ReadDir::read_from(dir).with_context(listing)? {
         let entry = entry.with_context(listing)?;
         ensure!(
             files.len().max(folders.len()) < NAMES_MAX,
             "{} has more than {NAMES_MAX} names",
             path.display()
         );
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else {
+        let Ok(name) = entry.file_name().to_str() else {
             continue;
         };
-        let kind = entry.file_type().with_context(listing)?;
-        if kind.is_dir() {
-            folders.push((name.to_owned(), entry));
-        } else if kind.is_file() {
-            files.push((name.to_owned(), entry));
+        if [".", ".."].contains(&name) {
+            continue;
+        }
+        let mut kind = entry.file_type();
+        if kind == FileType::Unknown {
+            // Some file systems do not list it; what has gone meanwhile is left out.
+            let facts = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            kind = facts.map_or(kind, |facts| FileType::from_raw_mode(facts.st_mode));
+        }
+        match kind {
+            FileType::Directory => folders.push((name.to_owned(), entry.ino())),
+            FileType::RegularFile => files.push((name.to_owned(), entry.ino())),
+            _ => {}
         }
     }
     Ok((files, folders))
@@ -267,36 +289,40 @@ fn entries(path: &Path) -> anyhow::Result<(NamedEntries, NamedEntries)> {
 
 /// Returns the files of a folder: those that were held already, and the others opened.
 fn look_at(
-    path: &Path,
-    files: NamedEntries,
+    (folder, path): (&OwnedFd, &Path),
+    files: Names,
     mut before: Folder,
     part: &dyn Fn(&str) -> FilePart,
 ) -> anyhow::Result<Folder> {
-    let mut folder = Folder::new();
-    for (name, entry) in files {
+    let mut looked_at = Folder::new();
+    for (name, inode) in files {
         let part = part(&name);
         if part == FilePart::Nothing {
             continue;
         }
-        let inode = entry.ino();
         let known = before.remove(&name).filter(|held| held.inode == inode);
-        let held = match known {
-            Some(held) => held,
-            None => match File::open(path.join(&name)) {
-                Ok(file) => HeldFile {
-                    file,
-                    inode,
-                    part,
-                    end: None,
-                    len: 0,
-                },
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(not_opened(error, &path.join(&name))),
-            },
+        if let Some(known) = known {
+            looked_at.insert(name, known);
+            continue;
+        }
+        let file = match open(folder, Path::new(&name), OFlags::NOFOLLOW) {
+            Ok(file) => File::from(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(not_opened(error, &path.join(&name))),
         };
-        folder.insert(name, held);
+        if file.metadata()?.is_file() {
+            let held = HeldFile {
+                file,
+                // If another one has come under the name since, the next look finds that.
+                inode,
+                part,
+                end: None,
+                len: 0,
+            };
+            looked_at.insert(name, held);
+        }
     }
-    Ok(folder)
+    Ok(looked_at)
 }
 
 fn not_opened(error: io::Error, path: &Path) -> anyhow::Error {
@@ -310,13 +336,6 @@ fn not_opened(error: io::Error, path: &Path) -> anyhow::Error {
         )),
         _ => error,
     }
-}
-
-fn is_gone(error: &anyhow::Error) -> bool {
-    let io = error
-        .chain()
-        .find_map(|one| one.downcast_ref::<io::Error>());
-    io.is_some_and(|io| io.kind() == io::ErrorKind::NotFound)
 }
 
 impl HeldFile {
@@ -344,9 +363,11 @@ impl HeldFile {
         let Some(base) = self.base() else {
             return Ok(());
         };
-        let mut end = self.end.unwrap_or(BatchesEnd::of(base));
         let len = self.file.metadata()?.len();
-        let is_whole = self.end.is_some() && end.position == len;
+        // A log that was truncated since is looked at from the start.
+        let known = self.end.filter(|end| end.position <= len);
+        let mut end = known.unwrap_or(BatchesEnd::of(base));
+        let is_whole = known.is_some() && end.position == len;
         if !is_whole {
             end.advance(|at, wanted| read_at(&self.file, at, wanted, len))?;
         }

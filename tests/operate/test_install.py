@@ -62,8 +62,10 @@ def test_the_service_runs_as_the_page_says(installed):
     assert "forebay" not in verified, verified
     exposure = host.root("systemd-analyze security forebay.service --no-pager | tail -1")
     assert float(re.search(r"(\d+\.\d+)", exposure)[1]) < 3, exposure
+    # Whoever is the broker cannot put something else in the place of what root keeps beside the data.
     owner = host.root(f"stat -c '%U:%G %a' {DATA} /var/lib/forebay")
-    assert owner == "forebay:forebay 750\n" * 2
+    assert owner == "forebay:forebay 750\nroot:root 755\n"
+    host.root("install -d /var/lib/forebay/tune && ! runuser -u forebay -- mv /var/lib/forebay/tune /var/lib/forebay/mine")
     assert host.root("getent passwd forebay").strip().endswith("/var/lib/forebay:/usr/sbin/nologin")
     host.type("printf 'a\\nb\\n' | forebay topic produce orders --allow-auto-topic-creation")
     # A reload is no stop, and a kill is a start.
@@ -100,7 +102,9 @@ def test_a_new_disk_by_the_runbook(installed, typed):
     """A directory without a format beside one that has it: refused, and taken by the start that is told."""
     host = installed
     host.root("systemctl stop forebay && install -d -o forebay -g forebay /var/lib/forebay/second"
-              " && sed -i 's,^log.dirs=.*,&\\,/var/lib/forebay/second,' /etc/forebay/server.properties")
+              " && sed -i 's,^log.dirs=.*,&\\,/var/lib/forebay/second,' /etc/forebay/server.properties"
+              " && mkdir -p /etc/systemd/system/forebay.service.d && cd /etc/systemd/system/forebay.service.d"
+              " && printf '[Service]\\nReadWritePaths=/var/lib/forebay/second\\n' > second.conf && systemctl daemon-reload")
     with pytest.raises(Failed, match="/var/lib/forebay/second"):
         host.type("sudo systemctl start forebay")
     typed("runbook.md", "A start that is told")

@@ -79,6 +79,10 @@ def test_the_service_runs_as_the_page_says(installed):
     # The service manager stops what does not feed its watchdog.
     host.root("kill -STOP $(systemctl show forebay -p MainPID --value)")
     wait_until(lambda: unit(host, "NRestarts") == "2" and ready(host), "a start after the watchdog", 120, every=0.5)
+    # The audit file of docs/audit.md has a place that the sandbox allows.
+    host.root("echo audit.path=/var/log/forebay/audit.log >> /etc/forebay/server.properties && systemctl restart forebay")
+    assert ready(host) and host.root("stat -c %U:%a /var/log/forebay") == "forebay:750\n"
+    assert "/var/log/forebay/audit.log" in host.root("ls /var/log/forebay/audit.log")
     host.type("sudo systemctl stop forebay")
     assert unit(host, "Result") == "success" and '"stopped"' in host.type("journalctl -u forebay -o cat -n 20")
 

@@ -187,7 +187,7 @@ fn what_a_kill_leaves_behind_the_recovery_point_is_no_damage() {
         let half = &bytes[..bytes.len() - 10];
         for (rest, severity, what) in [
             (vec![half], Severity::Note, "being written when the process ended"),
-            (vec![half, &bytes], Severity::Damage, "no batch begins here"),
+            (vec![half, &bytes], Severity::Damage, "the CRC is wrong"),
         ] {
             let disk = killed(43).await;
             disk.put(&logs[4], &rest.concat()).unwrap();

@@ -207,8 +207,11 @@ impl Fetcher {
     ///
     /// Returns false if it is not what the partition waits for.
     pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) -> bool {
-        let reading = self.current(place, serial);
-        reading.map(|reading| reading.found(offset)).is_some()
+        let Some(reading) = self.current(place, serial) else {
+            return false;
+        };
+        reading.found(offset);
+        true
     }
 
     /// Takes that a lookup was refused.

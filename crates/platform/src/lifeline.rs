@@ -23,25 +23,22 @@ const F_SETSIG: libc::c_int = 10;
 
 /// While it exists, the end of this process continues the other one. Dropping it does, too.
 #[derive(Debug)]
-pub struct Lifeline {
-    _pipes: [WatchedPipe; 2],
-}
+#[allow(dead_code, reason = "it is held, and closed with this process")]
+pub struct Lifeline([WatchedPipe; 2]);
 
 /// A pipe; dropping it closes the end that hangs up the other first.
 #[derive(Debug)]
+#[allow(dead_code, reason = "it is held, and closed with this process")]
 struct WatchedPipe {
-    _other: OwnedFd,
-    _watched: OwnedFd,
+    other: OwnedFd,
+    watched: OwnedFd,
 }
 
 impl Lifeline {
     /// Ties a process to this one.
     pub fn to(process: Pid) -> io::Result<Self> {
-        let pipes = [
-            WatchedPipe::to(process, false)?,
-            WatchedPipe::to(process, true)?,
-        ];
-        Ok(Self { _pipes: pipes })
+        let to = |is_higher| WatchedPipe::to(process, is_higher);
+        Ok(Self([to(false)?, to(true)?]))
     }
 }
 
@@ -69,10 +66,7 @@ impl WatchedPipe {
         call(F_SETSIG, libc::SIGCONT)?;
         let flags = fcntl_getfl(&watched)? | OFlags::from_bits_retain(libc::O_ASYNC.cast_unsigned());
         fcntl_setfl(&watched, flags)?;
-        Ok(Self {
-            _other: other,
-            _watched: watched,
-        })
+        Ok(Self { other, watched })
     }
 }
 
@@ -97,7 +91,7 @@ mod tests {
         let pid = Pid::from_raw(i32::try_from(id).unwrap()).unwrap();
         for is_higher in [false, true] {
             let pipe = WatchedPipe::to(pid, is_higher).unwrap();
-            let (watched, other) = (pipe._watched.as_raw_fd(), pipe._other.as_raw_fd());
+            let (watched, other) = (pipe.watched.as_raw_fd(), pipe.other.as_raw_fd());
             assert_eq!(watched > other, is_higher);
             kill_process(pid, Signal::STOP).unwrap();
             while state(id) != 'T' {

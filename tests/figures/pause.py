@@ -6,12 +6,15 @@
     --rate 2000                   records of 1,000 bytes each second, to partitions at random
 
 For each broker one line: the pauses that the command printed, in milliseconds, and the longest time between two acknowledgements that a
-producer saw meanwhile. It takes the Python of the tests (tests/requirements.txt).
+producer saw meanwhile. The command holds all files of the directories open: as root this raises the limit of open files for it. It takes
+the Python of the tests (tests/requirements.txt).
 """
 
 import argparse
+import os
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -26,6 +29,7 @@ from confluent_kafka import Producer  # noqa: E402
 from figures.idle import TOPICS, Watched  # noqa: E402
 
 RECORD = bytes(1000)
+FILES_MAX = 1 << 20
 
 
 class Load:
@@ -72,6 +76,8 @@ def main():
     parser.add_argument("--rate", type=float, default=2000)
     options = parser.parse_args()
     binary = Path(options.broker).resolve()
+    if os.geteuid() == 0:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (FILES_MAX, FILES_MAX))
     for partitions in map(int, options.partitions.split(",")):
         with tempfile.TemporaryDirectory(prefix="pause-") as home:
             broker = Watched(binary, home, partitions + TOPICS)

@@ -75,13 +75,14 @@ struct BackupSummary {
 impl BackupArgs {
     /// Makes the copy, and prints what is in it.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let most = Duration::from_millis(self.pause_max);
         if let Some(pid) = self.resume {
-            pause::guard(pid)?;
+            pause::guard(pid, most)?;
             return Ok(ExitCode::SUCCESS);
         }
         let (to, dirs) = self.paths.split_last().context("no destination")?;
         let partial = prepare(dirs, to)?;
-        let mut summary = self.back_up(dirs, &partial)?;
+        let mut summary = self.back_up(dirs, &partial, most)?;
         summary.to_make = verify(&partial, dirs.len())?;
         copy::hand_over(dirs, &partial, &targets(&partial, dirs.len()))?;
         fs::rename(&partial, to).with_context(|| format!("naming {}", to.display()))?;
@@ -90,9 +91,14 @@ impl BackupArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn back_up(&self, dirs: &[PathBuf], partial: &Path) -> anyhow::Result<BackupSummary> {
+    fn back_up(
+        &self,
+        dirs: &[PathBuf],
+        partial: &Path,
+        most: Duration,
+    ) -> anyhow::Result<BackupSummary> {
         pause::raise_open_files();
-        let (survey, paused) = self.survey(dirs)?;
+        let (survey, paused) = self.survey(dirs, most)?;
         let mut outcome = BackupSummary {
             logs: survey.logs(),
             files: 0,
@@ -113,7 +119,11 @@ impl BackupArgs {
     }
 
     /// Looks at the directories as they are at one instant.
-    fn survey(&self, dirs: &[PathBuf]) -> anyhow::Result<(Survey, Option<Duration>)> {
+    fn survey(
+        &self,
+        dirs: &[PathBuf],
+        most: Duration,
+    ) -> anyhow::Result<(Survey, Option<Duration>)> {
         let mut survey = Survey::new(dirs);
         for _ in 0..TRIES {
             let Some(pid) = holder(dirs)? else {
@@ -127,7 +137,6 @@ impl BackupArgs {
             others::refuse_unnamed(pid, dirs)?;
             // Most of the work is done while the broker runs.
             survey.look(true, None)?;
-            let most = Duration::from_millis(self.pause_max);
             let paused = PausedProcess::begin(pid, most)?;
             let looked = survey.look(true, Some(paused.since() + most));
             let lasted = paused.end()?;

@@ -22,10 +22,10 @@ use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
 };
 
-/// How long the guard waits for its process.
-const GUARD_MAX: Duration = Duration::from_secs(7);
-/// A pause that is longer may have been ended by the guard.
-const PAUSE_MAX: Duration = Duration::from_secs(6);
+/// How long the guard waits for its process beyond the longest pause.
+const GUARD_GRACE: Duration = Duration::from_secs(2);
+/// A pause that is so much longer may have been ended by the guard.
+const PAUSE_GRACE: Duration = Duration::from_secs(1);
 /// What the guard says when it is there.
 const READY: &str = "ready";
 /// Between two looks at the threads.
@@ -36,6 +36,7 @@ pub(super) struct PausedProcess {
     process: OwnedFd,
     guard: Option<Child>,
     since: Instant,
+    most: Duration,
     _lifeline: Lifeline,
 }
 
@@ -45,11 +46,12 @@ impl PausedProcess {
         let process = handle(pid)?;
         // While the handle's process has not ended, no other has its number.
         let lifeline = Lifeline::to(known(pid)?).context("tying the broker to this process")?;
-        let guard = start_guard(pid).context("starting the guard of the pause")?;
+        let guard = start_guard(pid, most).context("starting the guard of the pause")?;
         let paused = Self {
             process,
             guard: Some(guard),
             since: Instant::now(),
+            most,
             _lifeline: lifeline,
         };
         let sent = pidfd_send_signal(&paused.process, Signal::STOP);
@@ -73,9 +75,10 @@ impl PausedProcess {
     /// Resumes the process; returns for how long it stood still.
     pub(super) fn end(mut self) -> anyhow::Result<Duration> {
         let lasted = self.since.elapsed();
+        let longest = self.most.saturating_add(PAUSE_GRACE);
         self.resume().context("resuming the broker")?;
         ensure!(
-            lasted < PAUSE_MAX,
+            lasted < longest,
             "the pause lasted {} ms: the guard may have ended it",
             lasted.as_millis()
         );
@@ -101,12 +104,13 @@ impl Drop for PausedProcess {
     }
 }
 
-/// The guard's side: resumes a process when standard input ends, or after a while.
-pub(super) fn guard(pid: i32) -> anyhow::Result<()> {
+/// The guard's side: resumes a process when standard input ends, or when the pause lasts longer
+/// than `most`, and a while.
+pub(super) fn guard(pid: i32, most: Duration) -> anyhow::Result<()> {
     let process = handle(pid)?;
     writeln!(io::stdout(), "{READY}")?;
     let input = io::stdin();
-    let deadline = Instant::now() + GUARD_MAX;
+    let deadline = Instant::now() + most + GUARD_GRACE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left)?;
@@ -125,9 +129,10 @@ pub(super) fn guard(pid: i32) -> anyhow::Result<()> {
     Ok(pidfd_send_signal(&process, Signal::CONT)?)
 }
 
-fn start_guard(pid: i32) -> anyhow::Result<Child> {
+fn start_guard(pid: i32, most: Duration) -> anyhow::Result<Child> {
     let mut guard = Command::new(std::env::current_exe()?);
     let guard = guard.args(["backup", "--resume", &pid.to_string()]);
+    let guard = guard.args(["--pause-max", &most.as_millis().to_string()]);
     let guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = guard.process_group(0).spawn()?;
     let mut said = [0; READY.len()];

@@ -1,11 +1,12 @@
 //! Copies held files into new ones.
 //!
-//! Invariants: a file is never written over; a copy has the mode and, for the superuser, the owner
-//! of its source. A folder gets them when its files are there, and the whole copy when it is
-//! checked ([`open_up`]): until then nobody else reaches it, so nobody can lead this process, which
-//! may be root's, to write somewhere else.
+//! Invariants: a file is never written over; a copy has the mode of its source and, for the
+//! superuser, the owner of the log directory (the folder of a log may go while it is copied). A
+//! folder gets them when its files are there, and the whole copy when it is checked: until then
+//! nobody else reaches it, so nobody can lead this process, which may be root's, to write somewhere
+//! else.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{Seek as _, SeekFrom};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
@@ -40,13 +41,17 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
                 continue;
             }
             let target = to.join(file);
-            let copied = one(held, survey.lengths(name, held), &from, &target);
+            let copied = one(held, survey.lengths(name, held), &dir.path, &target);
             let copied = copied.with_context(|| format!("copying to {}", target.display()))?;
             files = files.saturating_add(1);
             bytes = bytes.saturating_add(copied);
         }
         if !name.is_empty() {
-            open_up(&from, &to)?;
+            // Its topic may have been deleted since.
+            let facts = fs::symlink_metadata(&from).ok().filter(Metadata::is_dir);
+            let facts = facts.map_or_else(|| fs::metadata(&dir.path), Ok)?;
+            open_up(&facts, &to)?;
+            give_to_owner_of(&dir.path, &to);
         }
     }
     Ok((files, bytes))
@@ -58,14 +63,10 @@ pub(super) fn create_dir(dir: &Path) -> anyhow::Result<()> {
     created.with_context(|| format!("creating {}", dir.display()))
 }
 
-/// Gives a directory the mode and the owner of its source.
-pub(super) fn open_up(from: &Path, to: &Path) -> anyhow::Result<()> {
-    let opened = fs::metadata(from).and_then(|facts| {
-        fs::set_permissions(to, Permissions::from_mode(facts.mode() & PERMISSIONS))
-    });
-    opened.with_context(|| format!("giving {} its mode", to.display()))?;
-    give_to_owner_of(from, to);
-    Ok(())
+/// Gives a directory the mode of another one.
+fn open_up(of: &Metadata, to: &Path) -> anyhow::Result<()> {
+    let mode = Permissions::from_mode(of.mode() & PERMISSIONS);
+    fs::set_permissions(to, mode).with_context(|| format!("giving {} its mode", to.display()))
 }
 
 /// Copies a file, or as much of it as `lengths` says, with zeros behind it.
@@ -101,7 +102,10 @@ fn one(
 /// Gives the copies of several directories, or of one, to those who have the sources.
 pub(super) fn hand_over(dirs: &[PathBuf], to: &Path, targets: &[PathBuf]) -> anyhow::Result<()> {
     for (from, to) in dirs.iter().zip(targets) {
-        open_up(from, to)?;
+        let facts = fs::metadata(from);
+        let facts = facts.with_context(|| format!("looking at {}", from.display()))?;
+        open_up(&facts, to)?;
+        give_to_owner_of(from, to);
         sync_dir(to)?;
     }
     if targets.iter().all(|target| target != to) {

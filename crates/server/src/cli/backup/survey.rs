@@ -207,7 +207,7 @@ impl Dir {
     fn look(&mut self, late: &dyn Fn() -> bool) -> anyhow::Result<bool> {
         let mut before = std::mem::take(&mut self.folders);
         let top = open(CWD, &self.path, OFlags::DIRECTORY);
-        let top = top.with_context(|| format!("opening {}", self.path.display()))?;
+        let top = top.map_err(|error| not_opened(error, &self.path))?;
         let (mut own, folders) = names(&top, &self.path)?;
         own.retain(|(name, _)| !is_left_out(name) && !OWN_FILES.contains(&name.as_str()));
         let whole = |_: &str| FilePart::Whole;
@@ -231,9 +231,7 @@ impl Dir {
                 Ok(folder) => folder,
                 // A topic that was deleted between two names.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => {
-                    return Err(error).with_context(|| format!("opening {}", path.display()));
-                }
+                Err(error) => return Err(not_opened(error, &path)),
             };
             let (files, _) = names(&folder, &path)?;
             let files = look_at((&folder, path.as_path()), files, held, &part_of)?;
@@ -259,7 +257,8 @@ type Names = Vec<(String, u64)>;
 fn names(dir: &OwnedFd, path: &Path) -> anyhow::Result<(Names, Names)> {
     let listing = || format!("listing {}", path.display());
     let (mut files, mut folders) = (Names::new(), Names::new());
-    for entry in ReadDir::read_from(dir).with_context(listing)? {
+    let entries = ReadDir::read_from(dir);
+    for entry in entries.map_err(|error| not_opened(error.into(), path))? {
         let entry = entry.with_context(listing)?;
         ensure!(
             files.len().max(folders.len()) < NAMES_MAX,

@@ -103,7 +103,7 @@ def test_wrong_settings_keep_the_service_from_starting(installed):
 
 
 def test_a_new_disk_by_the_runbook(installed, typed):
-    """A directory without a format beside one that has it: refused, and taken by the start that is told."""
+    """A directory without a format beside one that has it: refused, and taken by the start with the operator's consent."""
     host = installed
     host.root("systemctl stop forebay && install -d -o forebay -g forebay /var/lib/forebay/second"
               " && sed -i 's,^log.dirs=.*,&\\,/var/lib/forebay/second,' /etc/forebay/server.properties"
@@ -111,7 +111,7 @@ def test_a_new_disk_by_the_runbook(installed, typed):
               " && printf '[Service]\\nReadWritePaths=/var/lib/forebay/second\\n' > second.conf && systemctl daemon-reload")
     with pytest.raises(Failed, match="/var/lib/forebay/second"):
         host.type("sudo systemctl start forebay")
-    typed("runbook.md", "A start that is told")
+    typed("runbook.md", "A start with your consent")
     assert ready(host) and "format-new" not in unit(host, "ExecStart")
     host.type("sudo systemctl restart forebay")
     assert ready(host) and host.root("ls /var/lib/forebay/second/meta.properties")

@@ -2,14 +2,14 @@
 //!
 //! A pipe with both ends in this process is set to tell of its hang-up by SIGCONT to the other
 //! process. When this process ends, the kernel closes its descriptors; the end that is closed
-//! first hangs up the one that tells. Nobody promises in which order they are closed, so there
-//! are two pipes, with their numbers in either order.
+//! first hangs up the one that tells. The kernel does not promise in which order it closes them, so
+//! there are two pipes, with their numbers in either order.
 //!
 //! Invariants: the descriptors are closed on exec, so no child keeps a pipe open; the kernel holds
 //! the process itself, not its number, so another one never gets the signal. It needs what a
 //! signal to the process needs: its user, or root.
 
-#![allow(unsafe_code, reason = "a call that nobody has wrapped")]
+#![allow(unsafe_code, reason = "a call that no crate has wrapped")]
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -64,7 +64,8 @@ impl WatchedPipe {
         };
         call(libc::F_SETOWN, process.as_raw_nonzero().get())?;
         call(F_SETSIG, libc::SIGCONT)?;
-        let flags = fcntl_getfl(&watched)? | OFlags::from_bits_retain(libc::O_ASYNC.cast_unsigned());
+        let flags =
+            fcntl_getfl(&watched)? | OFlags::from_bits_retain(libc::O_ASYNC.cast_unsigned());
         fcntl_setfl(&watched, flags)?;
         Ok(Self { other, watched })
     }

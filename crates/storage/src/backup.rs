@@ -2,9 +2,9 @@
 //!
 //! Files that are only replaced or removed as a whole are copied as they are. Data files that a
 //! start after the kill would read are those that may still change: all from the one with the
-//! recovery point on ([`unsure_from`]), of which there are many while segments are rolled faster
-//! than they are sealed. Of these a copy has the whole batches that were there at the instant
-//! ([`BatchesEnd`]), and their indexes are left out: the start makes them again.
+//! recovery point on ([`unsure_from`]), many while segments are rolled faster than they are sealed.
+//! A copy has the whole batches that these had at the instant ([`BatchesEnd`]), and their indexes
+//! are left out: the start makes them again.
 //!
 //! A flush writes to several segments at once, so the end of a segment may not be there when the
 //! next one has begun, as after a kill. Then nothing behind it was acknowledged, and the start ends

@@ -221,14 +221,14 @@ async fn backed_up(image: &SimDisk, known: &Ledger) -> Copied {
 
 /// What a reader finds.
 #[derive(PartialEq, Eq, Debug)]
-struct Found {
+struct LogContent {
     start: Offset,
     end: Offset,
     batches: Vec<(Offset, u32)>,
     aborted: Vec<(i64, Offset)>,
 }
 
-async fn found(world: &World, known: &Ledger, upkeep: Upkeep) -> Found {
+async fn found(world: &World, known: &Ledger, upkeep: Upkeep) -> LogContent {
     let how = OpenAs {
         clean: false,
         recovery_point: Offset(known.recovery_point),
@@ -265,7 +265,7 @@ async fn found(world: &World, known: &Ledger, upkeep: Upkeep) -> Found {
     // The log goes on.
     log.append(&batch(end.0, 1, 100), EPOCH, NOW_MS).unwrap();
     log.flush().await.unwrap();
-    Found {
+    LogContent {
         start,
         end,
         batches,

@@ -55,7 +55,7 @@ pub(super) struct Membership {
     pub(super) owned: Places,
     /// Where the policy had reading begin. What the application stores comes in its place.
     beginnings: BTreeMap<TopicPartition, Position>,
-    /// Partitions of which the application was given records.
+    /// Partitions whose records the application was given.
     begun: Places,
     letting_go: Option<LettingGo>,
     revocations: u64,

@@ -155,8 +155,8 @@ impl BackupArgs {
 
 /// Waits until what followed the last batch of a file at the instant has become a batch.
 ///
-/// What the kernel was writing for the broker then is there soon. What stays is damage, of which a
-/// copy that ends before it would say nothing.
+/// What the kernel was writing for the broker then is there soon. What stays is damage, and a copy
+/// that ends before it would not show it.
 fn wait_for_torn(survey: &Survey) -> anyhow::Result<()> {
     let deadline = Instant::now() + TORN_MAX;
     for (path, held) in survey.torn() {

@@ -2,8 +2,8 @@
 //!
 //! Without one every line counts as information, and `journalctl -p warning` shows none of a
 //! broker's warnings. It is written only where standard error is the journal, which the variable
-//! `JOURNAL_STREAM` says with the device and the inode: whoever gets the variable and another
-//! standard error gets lines without it.
+//! `JOURNAL_STREAM` says with the device and the inode: a process that has the variable and another
+//! standard error writes lines without it.
 //! Not here: what a line has (`logging`).
 
 use std::io;
@@ -110,9 +110,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Kept(Arc<Mutex<Vec<u8>>>);
+    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
 
-    impl io::Write for Kept {
+    impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend(bytes);
             Ok(bytes.len())
@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn logged(to_journal: bool) -> String {
-        let kept = Kept::default();
+        let kept = LogBuffer::default();
         let to = kept.clone();
         let to = Graded {
             to: move || to.clone(),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_is_told_how_grave_a_line_is_and_nobody_else() {
+    fn only_the_journal_hears_how_grave_a_line_is() {
         let graded = logged(true);
         let grades: Vec<_> = graded.lines().map(|line| &line[..4]).collect();
         assert_eq!(grades, ["<3>{", "<4>{", "<6>{", "<7>{"]);

@@ -20,7 +20,7 @@ use crate::segment::scan::ExpectedBatch;
 struct FoundSegments {
     /// Folder and length of each data file.
     logs: BTreeMap<Offset, (PathBuf, u64)>,
-    /// Data files of which there is another, and the folder of that.
+    /// Data files that are not the only ones of their segments, and the folder of the other one.
     twins: Vec<(Offset, PathBuf, PathBuf)>,
     away: BTreeSet<Offset>,
     owed: BTreeSet<Offset>,
@@ -94,7 +94,7 @@ async fn recovery_point<D: Disk>(
 }
 
 impl FoundSegments {
-    /// Reports data files of which there are two.
+    /// Reports segments with two data files.
     fn say_twins(&self, report: &mut Report) {
         for (base, path, other) in &self.twins {
             let is_noted = self.away.contains(base) || self.owed.contains(base);

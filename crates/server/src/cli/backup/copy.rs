@@ -3,8 +3,8 @@
 //! Invariants: a file is never written over; a copy has the mode of its source and, for the
 //! superuser, the owner of the log directory (the folder of a log may go while it is copied). A
 //! folder gets them when its files are there, and the whole copy when it is checked: until then
-//! nobody else reaches it, so nobody can lead this process, which may be root's, to write somewhere
-//! else.
+//! other users do not reach it, and cannot lead this process, which may be root's, to write
+//! somewhere else.
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io::{Seek as _, SeekFrom};
@@ -57,7 +57,7 @@ pub(super) fn dir(dir: &Dir, to: &Path, survey: &Survey) -> anyhow::Result<(u64,
     Ok((files, bytes))
 }
 
-/// Creates a directory that nobody else can enter.
+/// Creates a directory that no other user can enter.
 pub(super) fn create_dir(dir: &Path) -> anyhow::Result<()> {
     let created = DirBuilder::new().mode(PRIVATE).create(dir);
     created.with_context(|| format!("creating {}", dir.display()))

@@ -301,7 +301,10 @@ fn the_package_names_files_that_there_are_and_scripts_that_a_shell_reads() {
     assert!(seen > 5, "{seen}");
     let changes = read("deploy/package/changelog");
     let newest = format!("forebay ({}-1) ", env!("CARGO_PKG_VERSION"));
-    assert!(changes.starts_with(&newest), "the changelog begins with {newest}");
+    assert!(
+        changes.starts_with(&newest),
+        "the changelog begins with {newest}"
+    );
     for script in ["postinst", "prerm", "postrm"] {
         let path = root().join("deploy/debian").join(script);
         let read = Command::new("sh").arg("-n").arg(&path).status().unwrap();

@@ -245,7 +245,15 @@ mod tests {
     #[test]
     fn a_start_reads_from_the_segment_with_the_recovery_point_on() {
         let bases = [Offset(0), Offset(10), Offset(20)];
-        for (point, from) in [(0, 0), (1, 0), (10, 0), (11, 10), (20, 10), (21, 20), (99, 20)] {
+        for (point, from) in [
+            (0, 0),
+            (1, 0),
+            (10, 0),
+            (11, 10),
+            (20, 10),
+            (21, 20),
+            (99, 20),
+        ] {
             assert_eq!(unsure_from(&bases, Offset(point)), Some(Offset(from)));
         }
         assert_eq!(unsure_from(&[], Offset(7)), None);

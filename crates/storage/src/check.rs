@@ -136,7 +136,10 @@ pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Repor
         let entries = disk.list(dir).await.map_err(|error| at(dir, &error))?;
         check_dir(disk, dir, &entries, &mut report).await?;
         compacted.extend(compacted_in(disk, dir).await?);
-        if !entries.iter().any(|entry| entry.name == clean_shutdown::FILE) {
+        if !entries
+            .iter()
+            .any(|entry| entry.name == clean_shutdown::FILE)
+        {
             unclean.insert(dir.clone(), points_in(disk, dir).await?);
         }
         for entry in entries {

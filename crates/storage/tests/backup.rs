@@ -18,9 +18,7 @@ use std::time::Duration;
 use platform::Platform;
 use platform::disk::Disk;
 use platform::sim::{SimDisk, SimPlatform};
-use storage::backup::{
-    BatchesEnd, FilePart, copied_len, part_of, recovery_limit, unsure_from,
-};
+use storage::backup::{BatchesEnd, FilePart, copied_len, part_of, recovery_limit, unsure_from};
 use storage::check::{Severity, check};
 use storage::{LogOptions, OpenAs, Result, StoreOptions};
 use wire::batch::BatchHeader;
@@ -186,7 +184,9 @@ async fn backed_up(image: &SimDisk, known: &Ledger) -> Copied {
             FilePart::Data(base) if base >= from => {
                 let mut end = BatchesEnd::of(base);
                 let read = |at: u64, len: usize| {
-                    let rest = bytes.get(usize::try_from(at).unwrap()..).unwrap_or_default();
+                    let rest = bytes
+                        .get(usize::try_from(at).unwrap()..)
+                        .unwrap_or_default();
                     Ok(rest.get(..len).unwrap_or(rest).to_vec())
                 };
                 end.advance(read).unwrap();
@@ -235,9 +235,13 @@ async fn found(world: &World, known: &Ledger, upkeep: Upkeep) -> LogContent {
         log_start: Offset(known.log_start),
         compacted: known.compacted.map(Offset),
     };
-    let opened = world
-        .store
-        .open_log(Path::new(DIR), partition(), topic_id(), upkeep.options(), how);
+    let opened = world.store.open_log(
+        Path::new(DIR),
+        partition(),
+        topic_id(),
+        upkeep.options(),
+        how,
+    );
     let log = opened.await.unwrap();
     let (start, end) = (log.log_start_offset(), log.log_end_offset());
     let mut batches = Vec::new();
@@ -313,7 +317,10 @@ fn back_up_at_every_instant(upkeep: Upkeep) {
     let met: Vec<_> = (0..).map_while(|k| back_up_at(upkeep, k)).collect();
     assert!(met.len() > 200, "{}", met.len());
     let unsure = met.iter().map(|(unsure, _)| *unsure).max();
-    assert!(unsure > Some(3), "many segments wait to be sealed: {unsure:?}");
+    assert!(
+        unsure > Some(3),
+        "many segments wait to be sealed: {unsure:?}"
+    );
     let gaps = met.iter().filter(|(_, has_gap)| *has_gap).count();
     assert!(gaps > 0, "one begins before the end of another is written");
 }

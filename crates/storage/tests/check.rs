@@ -160,7 +160,9 @@ async fn killed(point: i64) -> SimDisk {
 fn what_a_kill_leaves_behind_the_recovery_point_is_no_damage() {
     simulate(async {
         let logs = names(&left().await, ".log").await;
-        let bases: Vec<_> = [0, 13, 23, 33, 43].map(|base| file(&format!("{base:020}.log"))).into();
+        let bases: Vec<_> = [0, 13, 23, 33, 43]
+            .map(|base| file(&format!("{base:020}.log")))
+            .into();
         assert_eq!(logs, bases);
         // A segment begins before the end of the one before it was written.
         for (point, severity, what) in [
@@ -186,7 +188,11 @@ fn what_a_kill_leaves_behind_the_recovery_point_is_no_damage() {
         let bytes = disk_bytes(&logs[4]).await;
         let half = &bytes[..bytes.len() - 10];
         for (rest, severity, what) in [
-            (vec![half], Severity::Note, "being written when the process ended"),
+            (
+                vec![half],
+                Severity::Note,
+                "being written when the process ended",
+            ),
             (vec![half, &bytes], Severity::Damage, "the CRC is wrong"),
         ] {
             let disk = killed(43).await;

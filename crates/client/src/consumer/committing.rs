@@ -1,9 +1,10 @@
 //! Commits what the application has stored: by itself from time to time, when it asks for it,
 //! before partitions are given up, and at the end.
 //!
-//! A consumer that commits by itself commits, as Kafka's, its position in every partition that it has:
-//! where the policy had it begin, while it has read nothing there. A group that has read only some
-//! partitions then continues in the others, too, instead of beginning by the policy again.
+//! A consumer that commits by itself commits its position in every partition that it has, as
+//! Kafka's does: where the policy had it begin, while it has read nothing there. A group that has
+//! read only some partitions then continues in the others, too, instead of beginning by the policy
+//! again.
 //!
 //! One commit is under way at a time; those who come meanwhile wait for the next one, which has
 //! what was stored by then. A commit that is refused for a moment is sent again until its deadline.

@@ -146,7 +146,10 @@ mod tests {
         let grades: Vec<_> = graded.lines().map(|line| &line[..4]).collect();
         assert_eq!(grades, ["<3>{", "<4>{", "<6>{", "<7>{"]);
         assert!(logged(false).lines().all(|line| line.starts_with('{')));
-        assert_eq!(as_error("forebay: wrong:\n  x\n"), "<3>forebay: wrong:\n<3>  x\n");
+        assert_eq!(
+            as_error("forebay: wrong:\n  x\n"),
+            "<3>forebay: wrong:\n<3>  x\n"
+        );
     }
 
     #[test]
@@ -155,7 +158,12 @@ mod tests {
         let facts = file.metadata().unwrap();
         let named = format!("{}:{}", facts.dev(), facts.ino());
         assert!(is_stream(&named, &file));
-        for other in ["", "8:x", "8", &format!("{}:{}", facts.dev(), facts.ino() + 1)] {
+        for other in [
+            "",
+            "8:x",
+            "8",
+            &format!("{}:{}", facts.dev(), facts.ino() + 1),
+        ] {
             assert!(!is_stream(other, &file), "{other}");
         }
     }

@@ -257,14 +257,19 @@ fn what_a_kill_leaves_while_segments_move_is_no_damage() {
             let known = known.borrow().clone();
             let image = scene.disk().kill(k);
             let put = |name: &str, text: String| {
-                image.put(std::path::Path::new(name), text.as_bytes()).unwrap();
+                image
+                    .put(std::path::Path::new(name), text.as_bytes())
+                    .unwrap();
             };
             for dir in [DIR, BULK] {
                 let identity = format!("{dir}/meta.properties");
                 put(&identity, "version=1\nnode.id=1\ncluster.id=c\n".into());
             }
             let points = format!("{DIR}/recovery-point-offset-checkpoint");
-            put(&points, format!("0\n1\norders 0 {}\n", known.recovery_point));
+            put(
+                &points,
+                format!("0\n1\norders 0 {}\n", known.recovery_point),
+            );
             if known.clean {
                 let mark = format!("{DIR}/.kafka_cleanshutdown");
                 put(&mark, "{\"version\":0,\"brokerEpoch\":1}".into());

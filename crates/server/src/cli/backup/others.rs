@@ -39,7 +39,8 @@ pub(super) fn refuse_unnamed(pid: i32, dirs: &[PathBuf]) -> anyhow::Result<()> {
         let Some(id) = id_of(&entry.path()) else {
             continue;
         };
-        let is_elses = fs::exists(dir).unwrap_or(false) && !dir.join(meta_properties::FILE).exists();
+        let is_elses =
+            fs::exists(dir).unwrap_or(false) && !dir.join(meta_properties::FILE).exists();
         if !named.contains(&id) && !is_elses {
             bail!(
                 "the running broker uses {}, too, which is not named: all its directories and all \

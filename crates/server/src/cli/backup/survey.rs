@@ -212,8 +212,10 @@ impl Dir {
         own.retain(|(name, _)| !is_left_out(name) && !OWN_FILES.contains(&name.as_str()));
         let whole = |_: &str| FilePart::Whole;
         let held = before.remove("").unwrap_or_default();
-        self.folders
-            .insert(String::new(), look_at((&top, self.path.as_path()), own, held, &whole)?);
+        self.folders.insert(
+            String::new(),
+            look_at((&top, self.path.as_path()), own, held, &whole)?,
+        );
         for (name, _) in folders {
             if is_deleted_folder(&name)
                 || parse_future_folder_name(&name).is_some()
@@ -354,7 +356,12 @@ impl HeldFile {
                 "it is too long for a checkpoint",
             ));
         }
-        read_at(&self.file, 0, usize::try_from(len).unwrap_or(usize::MAX), len)
+        read_at(
+            &self.file,
+            0,
+            usize::try_from(len).unwrap_or(usize::MAX),
+            len,
+        )
     }
 
     /// Moves the end of the data on to where it is now.

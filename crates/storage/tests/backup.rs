@@ -1,4 +1,4 @@
-//! A backup at every instant of a log under load: what `storage::backup` has copied is without
+//! Backups at many instants of a log under load: what `storage::backup` has copied is without
 //! damage, and a start finds in it what it finds in what a kill at that instant left.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
@@ -25,6 +25,9 @@ use wire::batch::BatchHeader;
 use wire::batch::builder::BatchBuilder;
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs};
 use world::*;
+
+/// Instants of a life at which a backup is made.
+const INSTANTS: u64 = 100;
 
 /// What is known of the log from outside.
 #[derive(Clone, Debug, Default)]
@@ -277,14 +280,18 @@ async fn found(world: &World, known: &Ledger, upkeep: Upkeep) -> LogContent {
     }
 }
 
+/// A shard whose writes of one flush end in any order.
+fn busy_world() -> World {
+    let platform = SimPlatform::new(11);
+    let (least, most) = (Duration::from_micros(20), Duration::from_millis(2));
+    platform.disk().set_latency(least, most);
+    World::on(platform, small_store())
+}
+
 /// Backs up at the `k`-th operation and compares; `None` when the life is over before it.
 fn back_up_at(upkeep: Upkeep, k: u64) -> Option<(usize, bool)> {
     simulate(async {
-        let platform = SimPlatform::new(11);
-        // Writes of one flush end in any order.
-        let (least, most) = (Duration::from_micros(20), Duration::from_millis(2));
-        platform.disk().set_latency(least, most);
-        let world = World::on(platform, small_store());
+        let world = busy_world();
         let known = SharedLedger::default();
         let over = live_until(&world, &known, upkeep, k).await;
         let known = known.borrow().clone();
@@ -313,9 +320,18 @@ fn back_up_at(upkeep: Upkeep, k: u64) -> Option<(usize, bool)> {
     })
 }
 
-fn back_up_at_every_instant(upkeep: Upkeep) {
-    let met: Vec<_> = (0..).map_while(|k| back_up_at(upkeep, k)).collect();
-    assert!(met.len() > 200, "{}", met.len());
+/// Backs up at a hundred instants of a life, in equal distances.
+fn back_up_at_many_instants(upkeep: Upkeep) {
+    let operations = simulate(async {
+        let world = busy_world();
+        let known = SharedLedger::default();
+        live(&world, &known, upkeep).await.unwrap();
+        world.disk().operations()
+    });
+    let step = usize::try_from(operations / INSTANTS).unwrap().max(1);
+    let instants = (0..operations).step_by(step);
+    let met: Vec<_> = instants.map_while(|k| back_up_at(upkeep, k)).collect();
+    assert!(met.len() as u64 >= INSTANTS, "{}", met.len());
     let unsure = met.iter().map(|(unsure, _)| *unsure).max();
     assert!(
         unsure > Some(3),
@@ -326,11 +342,11 @@ fn back_up_at_every_instant(upkeep: Upkeep) {
 }
 
 #[test]
-fn a_backup_at_any_operation_is_what_a_kill_leaves() {
-    back_up_at_every_instant(Upkeep::Retains);
+fn a_backup_at_any_instant_is_what_a_kill_leaves() {
+    back_up_at_many_instants(Upkeep::Retains);
 }
 
 #[test]
-fn a_backup_at_any_operation_of_a_compacted_log_is_what_a_kill_leaves() {
-    back_up_at_every_instant(Upkeep::Compacts);
+fn a_backup_at_any_instant_of_a_compacted_log_is_what_a_kill_leaves() {
+    back_up_at_many_instants(Upkeep::Compacts);
 }

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import threading
 import time
@@ -167,6 +168,65 @@ def test_a_backup_under_load_is_one_instant(make_broker, tmp_path, kind, opened_
     again.stop()
 
 
+@pytest.mark.timeout(300)
+def test_backups_while_segments_roll_and_go_and_move(make_broker, tmp_path):
+    """Segments of 64 KiB under full load, with retention, compaction and two tiers: no backup is refused, and each starts."""
+    tiers = {"storage.tiers": "fast,bulk", "storage.tier.fast.paths": tmp_path / "fast", "storage.tier.fast.capacity": "24MiB",
+             "storage.tier.bulk.paths": tmp_path / "bulk", "storage.migrate.threshold": "0.2",
+             "log.retention.check.interval.ms": 200, "log.cleaner.backoff.ms": 100, "log.segment.delete.delay.ms": 0}
+    small = {"internal.segment.bytes": "65536", "retention.ms": "-1"}
+    with make_broker(Forebay, data=tmp_path / "fast", properties=tiers) as broker:
+        client = Client("librdkafka", broker.address)
+        client.create_topic(topic="load", partitions=PARTITIONS, configs=small)
+        client.create_topic(topic="kept-by-size", partitions=1, configs={**small, "retention.bytes": "1048576"})
+        client.create_topic(topic="compacted", partitions=1,
+                            configs={**small, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
+        load = Load(broker, "load", PARTITIONS, tmp_path / "ledger", 7)
+        transactions = Transactions(broker.address)
+        ending = threading.Event()
+
+        def flood():
+            producer = Producer({"bootstrap.servers": broker.address, "linger.ms": 0, "log_level": 0})
+            number = 0
+            while not ending.is_set():
+                for topic in ("kept-by-size", "compacted"):
+                    producer.produce(topic, os.urandom(3000), key=b"%d" % (number % 50))
+                number += 1
+                producer.poll(0)
+                if number % 200 == 0:
+                    producer.flush(60)
+            producer.flush(60)
+
+        flooding = threading.Thread(target=flood, daemon=True)
+        flooding.start()
+        taken = []
+        try:
+            for at in range(6):
+                wait_until(lambda: transactions.done > 10 * (at + 1), "some load")
+                with load.lock:
+                    before = [dict(acked) for acked in load.acked]
+                least = transactions.done
+                done = backup(tmp_path / "fast", tmp_path / "bulk", tmp_path / f"copy-{at}")
+                assert done.returncode == 0, done.stderr
+                taken.append((tmp_path / f"copy-{at}", before, least))
+        finally:
+            ending.set()
+            flooding.join(60)
+            transactions.finish()
+            load.finish()
+        assert load.failure is None, load.failure
+        assert any((tmp_path / "bulk").rglob("*.log")), "segments have moved"
+    for copy, before, least in taken:
+        here = {**tiers, "storage.tier.fast.paths": copy / "1", "storage.tier.bulk.paths": copy / "2"}
+        restored = make_broker(Forebay, home=tmp_path / f"restored-{copy.name}", data=copy / "1", properties=here).start()
+        for partition, values in enumerate(read_committed(restored.address, "load", PARTITIONS)):
+            there = {decode(value) for value in values}
+            lost = [offset for offset, record in before[partition].items() if record not in there]
+            assert not lost, f"{copy}: acknowledged before the backup, and not in it: {len(lost)} of {len(before[partition])}"
+        whole(restored.address, least)
+        restored.stop()
+
+
 def test_everything_that_clients_see_is_in_it(make_broker, tmp_path):
     """The mixed workload, and a broker that stands idle: the backup has the same state, and the source is only read."""
     broker = make_broker(Forebay).start()
@@ -201,8 +261,16 @@ def test_nothing_is_overwritten_and_what_belongs_together_has_to_be_named(make_b
     refused = backup(one, two, tmp_path / "copy", preexec_fn=few_files)
     assert refused.returncode == 1 and "limit of open files is 40" in refused.stderr
     assert not (tmp_path / "copy").exists()
+    one.chmod(0o750)
+    (one / "__consumer_offsets-9").symlink_to("/etc")
+    (one / "linked").symlink_to("/etc/hostname")
     done = backup(one, two, tmp_path / "copy")
     assert done.returncode == 0, done.stderr
+    # A copy is as closed as its source, and follows no link.
+    assert stat.S_IMODE((tmp_path / "copy/1").stat().st_mode) == 0o750
+    assert not any((tmp_path / "copy/1" / name).exists() for name in ("__consumer_offsets-9", "linked"))
+    for name in ("__consumer_offsets-9", "linked"):
+        (one / name).unlink()
     broker.stop()
     (tmp_path / "copy/1").rename(tmp_path / "first")
     restored = make_broker(Forebay, properties={"log.dirs": f"{tmp_path / 'first'},{tmp_path / 'copy/2'}"}).start()
@@ -247,6 +315,62 @@ def test_a_backup_that_is_killed_leaves_no_backup_and_no_stopped_broker(make_bro
     assert broker.stop() == 0
 
 
+def test_the_broker_goes_on_when_command_and_guard_are_killed_in_the_pause(make_broker, tmp_path):
+    """Nobody is left who could resume it: the kernel does, when the command ends."""
+    broker = make_broker(Forebay).start()
+    client = Client("librdkafka", broker.address)
+    # Enough names that the pause can be met.
+    for number in range(4):
+        client.create_topic(topic=f"many-{number}", partitions=250, configs={})
+    caught = False
+    for _ in range(50):
+        running = subprocess.Popen([forebay_binary(), "backup", broker.data, tmp_path / "copy"], preexec_fn=die_with_parent,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while running.poll() is None and state(broker.process.pid) != "T":
+            pass
+        # The command itself stands still in the middle of the pause, so both are there to be killed.
+        running.send_signal(signal.SIGSTOP)
+        caught = running.poll() is None and state(broker.process.pid) == "T"
+        if caught:
+            break
+        running.kill()
+        running.wait()
+        shutil.rmtree(tmp_path / "copy", ignore_errors=True)
+        shutil.rmtree(tmp_path / "copy.partial", ignore_errors=True)
+    assert caught, "no pause was met"
+    with open(f"/proc/{running.pid}/task/{running.pid}/children") as children:
+        (guard,) = children.read().split()
+    os.kill(int(guard), signal.SIGKILL)
+    assert state(broker.process.pid) == "T", "without its guard it stands still"
+    running.kill()
+    running.wait()
+    wait_until(lambda: state(broker.process.pid) != "T", "the kernel to resume it", 5)
+    assert client.describe_topic(topic="many-0") == {"partitions": 250}
+    assert broker.stop() == 0
+
+
+def test_paths_of_tiers_belong_to_the_backup(make_broker, tmp_path):
+    tiers = {"storage.tiers": "fast,bulk", "storage.tier.fast.paths": tmp_path / "fast", "storage.tier.bulk.paths": tmp_path / "bulk"}
+    broker = make_broker(Forebay, data=tmp_path / "fast", properties=tiers).start()
+    for named, left_out in (("fast", "bulk"), ("bulk", "fast")):
+        refused = backup(tmp_path / named, tmp_path / "copy")
+        assert refused.returncode == 1 and str(tmp_path / left_out) in refused.stderr, refused.stderr
+    assert backup(tmp_path / "fast", tmp_path / "bulk", tmp_path / "copy").returncode == 0
+    broker.stop()
+    refused = backup(tmp_path / "fast", tmp_path / "copy-of-the-stopped")
+    assert refused.returncode == 1 and str(tmp_path / "bulk") in refused.stderr, refused.stderr
+
+
+def test_all_directories_of_a_running_kafka_have_to_be_named(make_broker, tmp_path):
+    """Kafka's directories have no lists of each other; the process holds their locks."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    kafka = make_broker(Kafka, data=one, properties={"log.dirs": f"{one},{two}"}).start()
+    refused = backup(one, tmp_path / "copy")
+    assert refused.returncode == 1 and f"{two}, too" in refused.stderr, refused.stderr
+    assert backup(one, two, tmp_path / "copy").returncode == 0
+    kafka.stop()
+
+
 def test_the_guard_resumes_what_stands_still():
     """Whatever ends the command, its guard sees the end of its input."""
     sleeper = subprocess.Popen(["sleep", "60"], preexec_fn=die_with_parent)
@@ -263,5 +387,5 @@ def test_the_guard_resumes_what_stands_still():
 
 
 def state(pid):
-    with open(f"/proc/{pid}/stat") as stat:
-        return stat.read().rsplit(")", 1)[1].split()[0]
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rsplit(")", 1)[1].split()[0]

@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from clients.cli import Cli, binary
+from peers import kafka
 from peers.process import die_with_parent, free_port, wait_until
 
 
@@ -156,7 +157,8 @@ def test_several_topics_are_read_by_names_and_patterns(cli, name):
     assert read(f"{name}-*", "-f", "%t/%p\\n") == [f"{topic}/1" for topic in topics]
     assert [one["topic"] for one in cli.lines("topic", "consume", f"{name}-3*", "-e")] == topics[2:]
     assert read(f"{name}-*", "-g", f"group-{name}") == topics
-    assert sorted(one["topic"] for one in group_of(cli, f"group-{name}")["partitions"]) == topics
+    # The group has a position in every partition, also where there was nothing to read.
+    assert positions_of(cli, f"group-{name}") == {(topic, partition): partition for topic in topics for partition in (0, 1)}
     assert f"no topic matches {name}x*" in cli.refusal("topic", "consume", f"{name}x*", "-e")
     assert f"topic {topics[0]} has no partition 7" in cli.refusal("topic", "consume", f"{name}-*", "-p", 7)
     cli("topic", "delete", *topics)
@@ -187,6 +189,26 @@ def test_a_topic_that_is_made_by_being_written_to(cli, make_broker, tmp_path, na
 def group_of(cli, group):
     (described,) = cli.json("group", "describe", group)
     return described
+
+
+def positions_of(cli, group):
+    return {(one["topic"], one["partition"]): one["position"] for one in group_of(cli, group)["partitions"]}
+
+
+@pytest.mark.parametrize(("ours", "kafkas"), [("start", ["--from-beginning"]), ("end", [])])
+def test_a_group_has_the_positions_that_kafkas_console_consumer_stores(cli, broker, name, ours, kafkas):
+    """Of every partition that a member has, where the policy has it begin included (Kafka: allConsumed)."""
+    topics = [f"{name}-{number}" for number in (1, 2)]
+    cli("topic", "create", *topics, "-p", 3)
+    wait_until(lambda: cli.run("topic", "produce", topics[0], "x", "-p", 1, "-q").returncode == 0, "a leader")
+    read = cli("topic", "consume", *topics, "-g", f"ours-{name}", "-o", ours, "-e").split()
+    assert read == (["x"] if ours == "start" else [])
+    kafka.run("console-consumer", "--bootstrap-server", broker.address, "--include", "|".join(topics), "--group", f"kafkas-{name}",
+              *kafkas, "--timeout-ms", 8000, check=False)
+    there = positions_of(cli, f"kafkas-{name}")
+    assert len(there) == 6 and there[topics[0], 1] == 1 and there[topics[1], 0] == 0
+    assert positions_of(cli, f"ours-{name}") == there
+    cli("topic", "delete", *topics)
 
 
 def test_groups(cli, own_topic, name):

@@ -135,4 +135,5 @@ def main():
                     broker.process.kill()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -82,12 +82,16 @@ class Machine:
         return state in ("running", "degraded")
 
     def __exit__(self, *_):
-        if self.process:
-            self.process.kill()
-        if self.group.exists():
-            # Groups of processes that have been killed go one after the other.
-            wait_until(self._remove_groups, "the machine's groups to be empty", 30)
-        shutil.rmtree(self.home, ignore_errors=True)
+        try:
+            if self.process:
+                self.process.kill()
+            if self.group.exists():
+                # Whoever has left the first process' view of processes is in the group.
+                (self.group / "cgroup.kill").write_text("1")
+                # Groups of processes that have been killed go one after the other.
+                wait_until(self._remove_groups, "the machine's groups to be empty", 30)
+        finally:
+            shutil.rmtree(self.home, ignore_errors=True)
 
     def _remove_groups(self):
         for directory, _, _ in sorted(os.walk(self.group), key=lambda row: -len(row[0])):

@@ -3,6 +3,7 @@
 For machines without cargo-deb: files, scripts, settings files and fields are those of the metadata; the compiled program is given.
 """
 
+import gzip
 import shutil
 import subprocess
 import tomllib
@@ -11,6 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 CRATE = ROOT / "crates" / "server"
 PROGRAM = "target/release/"
+# cargo-deb's, unless the metadata say another.
+REVISION = "1"
 
 
 def build(program, into):
@@ -22,6 +25,9 @@ def build(program, into):
     for source, target, mode in manifest["assets"]:
         place(tree, [program] if source.startswith(PROGRAM) else sorted(CRATE.glob(source)), source, target, int(mode, 8))
     subprocess.run(["strip", "--strip-debug", tree / "usr/bin/forebay"], check=True)
+    papers = tree / "usr/share/doc" / manifest["name"]
+    (papers / "copyright").write_text(f"Copyright: {manifest['copyright']}\n\n{(CRATE / manifest['license-file'][0]).read_text()}")
+    (papers / "changelog.Debian.gz").write_bytes(gzip.compress((CRATE / manifest["changelog"]).read_bytes(), 9, mtime=0))
     for script in (CRATE / manifest["maintainer-scripts"]).iterdir():
         shutil.copy(script, tree / "DEBIAN" / script.name)
         (tree / "DEBIAN" / script.name).chmod(0o755)
@@ -30,7 +36,7 @@ def build(program, into):
     depends = manifest["depends"].replace("$auto", "libc6, libgcc-s1")
     description = "\n".join(f" {line}" for line in manifest["extended-description"].splitlines())
     (tree / "DEBIAN/control").write_text(
-        f"Package: {manifest['name']}\nVersion: {version}\nArchitecture: {architecture()}\nMaintainer: {manifest['maintainer']}\n"
+        f"Package: {manifest['name']}\nVersion: {version}-{REVISION}\nArchitecture: {architecture()}\nMaintainer: {manifest['maintainer']}\n"
         f"Section: {manifest['section']}\nPriority: {manifest['priority']}\nDepends: {depends}\n"
         f"Description: A broker that speaks the Apache Kafka protocol\n{description}\n")
     subprocess.run(["dpkg-deb", "--root-owner-group", "-Zgzip", "-z1", "-b", tree, into], check=True)

@@ -58,14 +58,16 @@ def container(tmp_path):
     command = " ".join(map(str, [*inside, *json.loads(instruction("ENTRYPOINT"))[1:]]))
     started = Process(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "bash", "-c", f"{begin} {command}"],
                       tmp_path / "log")
-    number = wait_until(lambda: told.exists() and told.read_text().strip(), "the process")
 
     def beside(*arguments):
-        return subprocess.run(["nsenter", "--target", number, "--mount", "--net", "--pid", *map(str, inside), *arguments],
+        return subprocess.run(["nsenter", "--target", told.read_text().strip(), "--mount", "--net", "--pid", *map(str, inside), *arguments],
                               capture_output=True, text=True, timeout=60, check=False)
 
-    yield started, beside
-    started.kill()
+    try:
+        wait_until(lambda: told.exists() and told.read_text().strip(), "the process")
+        yield started, beside
+    finally:
+        started.kill()
 
 
 def test_it_serves_as_the_dockerfile_has_it(container):

@@ -3,6 +3,7 @@ upgraded, backed up, restored, removed, purged."""
 
 import json
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -46,6 +47,12 @@ def test_the_package_has_what_the_pages_say(package):
         assert executable == line.endswith(" ./usr/bin/forebay"), line
 
 
+@pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is missing")
+def test_the_package_has_no_error_for_debians_own_check(package):
+    done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", package], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_the_service_runs_as_the_page_says(installed):
     host = installed
     assert ready(host), "systemctl enable --now returned before it was ready"
@@ -55,8 +62,10 @@ def test_the_service_runs_as_the_page_says(installed):
     assert "forebay" not in verified, verified
     exposure = host.root("systemd-analyze security forebay.service --no-pager | tail -1")
     assert float(re.search(r"(\d+\.\d+)", exposure)[1]) < 3, exposure
+    # Whoever is the broker cannot put something else in the place of what root keeps beside the data.
     owner = host.root(f"stat -c '%U:%G %a' {DATA} /var/lib/forebay")
-    assert owner == "forebay:forebay 750\n" * 2
+    assert owner == "forebay:forebay 750\nroot:root 755\n"
+    host.root("install -d /var/lib/forebay/tune && ! runuser -u forebay -- mv /var/lib/forebay/tune /var/lib/forebay/mine")
     assert host.root("getent passwd forebay").strip().endswith("/var/lib/forebay:/usr/sbin/nologin")
     host.type("printf 'a\\nb\\n' | forebay topic produce orders --allow-auto-topic-creation")
     # A reload is no stop, and a kill is a start.
@@ -70,6 +79,10 @@ def test_the_service_runs_as_the_page_says(installed):
     # The service manager stops what does not feed its watchdog.
     host.root("kill -STOP $(systemctl show forebay -p MainPID --value)")
     wait_until(lambda: unit(host, "NRestarts") == "2" and ready(host), "a start after the watchdog", 120, every=0.5)
+    # The audit file of docs/audit.md has a place that the sandbox allows.
+    host.root("echo audit.path=/var/log/forebay/audit.log >> /etc/forebay/server.properties && systemctl restart forebay")
+    assert ready(host) and host.root("stat -c %U:%a /var/log/forebay") == "forebay:750\n"
+    assert "/var/log/forebay/audit.log" in host.root("ls /var/log/forebay/audit.log")
     host.type("sudo systemctl stop forebay")
     assert unit(host, "Result") == "success" and '"stopped"' in host.type("journalctl -u forebay -o cat -n 20")
 
@@ -80,6 +93,28 @@ def test_wrong_settings_keep_the_service_from_starting(installed):
               " && echo 'num.shards=no' >> /etc/forebay/server.properties")
     with pytest.raises(Failed, match="num.shards"):
         host.type("sudo systemctl start forebay")
+    # What only a start finds is an error in the journal, as the runbook asks for it.
+    host.root("systemctl stop forebay && systemctl reset-failed forebay"
+              " && sed -i '/log.retention.hrs/d; /num.shards/d; s,^log.dirs=.*,log.dirs=/proc/none,' /etc/forebay/server.properties")
+    with pytest.raises(Failed):
+        host.type("sudo systemctl start forebay")
+    said = host.type("journalctl -u forebay -p err -o cat --since -1h")
+    assert "forebay: " in said and "/proc/none" in said and '"level":"INFO"' not in said, said
+
+
+def test_a_new_disk_by_the_runbook(installed, typed):
+    """A directory without a format beside one that has it: refused, and taken by the start with the operator's consent."""
+    host = installed
+    host.root("systemctl stop forebay && install -d -o forebay -g forebay /var/lib/forebay/second"
+              " && sed -i 's,^log.dirs=.*,&\\,/var/lib/forebay/second,' /etc/forebay/server.properties"
+              " && mkdir -p /etc/systemd/system/forebay.service.d && cd /etc/systemd/system/forebay.service.d"
+              " && printf '[Service]\\nReadWritePaths=/var/lib/forebay/second\\n' > second.conf && systemctl daemon-reload")
+    with pytest.raises(Failed, match="/var/lib/forebay/second"):
+        host.type("sudo systemctl start forebay")
+    typed("runbook.md", "A start with your consent")
+    assert ready(host) and "format-new" not in unit(host, "ExecStart")
+    host.type("sudo systemctl restart forebay")
+    assert ready(host) and host.root("ls /var/lib/forebay/second/meta.properties")
 
 
 def test_upgrade_backup_and_removal_by_their_pages(installed, typed, later):
@@ -97,6 +132,8 @@ def test_upgrade_backup_and_removal_by_their_pages(installed, typed, later):
     assert "# Mine" in host.root("cat /etc/forebay/server.properties")
     assert host.type("forebay topic consume orders -e") == "one\n"
     typed("upgrade.md", "Of features")
+    typed("backup.md", "While the broker runs")
+    assert "0 damaged" in host.root("forebay check /backup/2026-11-28")
     typed("backup.md", "With the broker stopped")
     host.type("echo two | forebay topic produce orders")
     typed("backup.md", "Restore")

@@ -10,6 +10,7 @@ pub mod cpus;
 pub mod disk;
 pub mod error;
 mod latch;
+pub mod lifeline;
 pub mod lock;
 pub mod memory;
 pub mod net;

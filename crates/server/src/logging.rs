@@ -7,8 +7,8 @@ use std::backtrace::Backtrace;
 use std::fmt;
 use std::io::{self, IsTerminal};
 
-use tracing::Subscriber;
 use tracing::field::Field;
+use tracing::{Metadata, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt as _;
 use tracing_subscriber::fmt::MakeWriter;
@@ -17,8 +17,10 @@ use wire::text::{escaped, escaped_json, escaped_lines};
 
 use crate::config::Settings;
 
+pub(crate) mod journal;
 mod lines;
 
+use journal::Graded;
 use lines::Lines;
 
 /// The field that spans several lines; it contains no text of a client.
@@ -29,7 +31,10 @@ pub fn begin(settings: &Settings) -> anyhow::Result<()> {
     let filter: EnvFilter = settings.log_level.parse()?;
     let ansi = io::stderr().is_terminal();
     let lines = Lines::new(io::stderr(), settings.log_json);
-    let to = move || lines.clone();
+    let to = Graded {
+        to: move || lines.clone(),
+        to_journal: journal::takes_stderr(),
+    };
     let begun = if settings.log_json {
         tracing::subscriber::set_global_default(json(filter, ansi, to))
     } else {
@@ -91,6 +96,10 @@ impl<'a, M: MakeWriter<'a>> MakeWriter<'a> for EscapingWriter<M> {
 
     fn make_writer(&'a self) -> Self::Writer {
         EscapingWriter(self.0.make_writer())
+    }
+
+    fn make_writer_for(&'a self, event: &Metadata<'_>) -> Self::Writer {
+        EscapingWriter(self.0.make_writer_for(event))
     }
 }
 

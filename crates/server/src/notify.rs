@@ -1,9 +1,10 @@
 //! Notifications to a service manager, in the protocol of systemd: one datagram with `NAME=value`
 //! lines to the socket that `NOTIFY_SOCKET` names. Without that variable this module does nothing.
 //!
-//! It sends `READY=1` once clients are let in, `STOPPING=1` when a stop begins, and `WATCHDOG=1` in
-//! time for `WATCHDOG_USEC` as long as [`crate::watchdog`] runs. Invariant: it never waits;
-//! notifications to a manager that does not read its socket are lost.
+//! It sends what takes so long when a start opens logs, `READY=1` once clients are let in,
+//! `STOPPING=1` when a stop begins, and `WATCHDOG=1` in time for `WATCHDOG_USEC` as long as
+//! [`crate::watchdog`] runs. Invariant: it never waits; notifications to a manager that does not
+//! read its socket are lost.
 
 use std::env;
 use std::io;
@@ -41,6 +42,11 @@ impl Supervisor {
             socket: Some(socket),
             feed_every: feed_every(of("WATCHDOG_USEC"), of("WATCHDOG_PID"), std::process::id()),
         }
+    }
+
+    /// Reports what takes so long before that.
+    pub(crate) fn starting(&self) {
+        self.tell("STATUS=opening logs: /readyz of the admin port says how many of all");
     }
 
     /// Reports that clients are served from now on.

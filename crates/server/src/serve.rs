@@ -286,6 +286,8 @@ async fn control<A: Assembly>(
     }
     let admin_at = address_of(admin.as_ref());
     tokio::spawn(serve_admin(admin, Arc::new(shown)));
+    let supervisor = Arc::new(Supervisor::of_environment());
+    supervisor.starting();
     tokio::select! {
         started = started(&mut shards, heeded) => started?,
         name = signals.stop(&reload) => {
@@ -294,7 +296,6 @@ async fn control<A: Assembly>(
             return Ok(());
         }
     }
-    let supervisor = Arc::new(Supervisor::of_environment());
     shards.serve(Arc::clone(&supervisor))?;
     say_listeners(&settings, &ports);
     say_cpus(&settings);

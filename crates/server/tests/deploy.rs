@@ -224,6 +224,15 @@ fn dashboards_are_whole_and_their_panels_do_not_overlap() {
             }
             let targets = panel["targets"].as_array().map_or(0, Vec::len);
             assert_eq!(targets == 0, panel["type"] == "row", "{file}: {title}");
+            // A coloured field shows the present: the last value of a range stays green when the
+            // broker that had it is gone, and so does a number that is there without a broker.
+            if panel["type"] == "stat" {
+                for target in panel["targets"].as_array().unwrap() {
+                    let asks = target["expr"].as_str().unwrap();
+                    let is_present = target["instant"] == true && target["range"] == false;
+                    assert!(is_present && !asks.contains("vector("), "{file}: {title}");
+                }
+            }
             // Its value is 1 whatever the version is: a panel has to show a label.
             let asks = panel["targets"][0]["expr"].as_str().unwrap_or_default();
             if asks.starts_with("forebay_build_info") {
@@ -238,6 +247,7 @@ fn systemd_takes_the_unit() {
     let unit = read("deploy/systemd/forebay.service");
     for line in [
         "Type=notify",
+        "StartLimitBurst=60",
         "ExecReload=/bin/sh -c 'kill -HUP \"$MAINPID\"'",
         "WatchdogSec=60",
         "User=forebay",
@@ -289,6 +299,12 @@ fn the_package_names_files_that_there_are_and_scripts_that_a_shell_reads() {
         seen += 1;
     }
     assert!(seen > 5, "{seen}");
+    let changes = read("deploy/package/changelog");
+    let newest = format!("forebay ({}-1) ", env!("CARGO_PKG_VERSION"));
+    assert!(
+        changes.starts_with(&newest),
+        "the changelog begins with {newest}"
+    );
     for script in ["postinst", "prerm", "postrm"] {
         let path = root().join("deploy/debian").join(script);
         let read = Command::new("sh").arg("-n").arg(&path).status().unwrap();

@@ -181,6 +181,7 @@ fn a_service_manager_hears_that_the_server_is_ready_alive_and_stopping() {
                 .env("WATCHDOG_USEC", "300000");
             command
         });
+        assert!(heard().starts_with("STATUS=opening logs"));
         let mut fed = 0;
         let mut ready = false;
         while fed < 3 || !ready {

@@ -1,18 +1,27 @@
 //! What a copy of a log directory has to hold to be what a killed process leaves at one instant.
 //!
-//! Files that are only replaced or removed as a whole are copied as they are. A data file grows
-//! behind its last batch while its log is written to, so a copy ends where the batches ended at
-//! that instant ([`BatchesEnd`]). Indexes of a data file that may still grow are left out: a start
-//! makes them again from the batches.
+//! Files that are only replaced or removed as a whole are copied as they are. Data files that a
+//! start after the kill would read are those that may still change: all from the one with the
+//! recovery point on ([`unsure_from`]), many while segments are rolled faster than they are sealed.
+//! A copy has the whole batches that these had at the instant ([`BatchesEnd`]), and their indexes
+//! are left out: the start makes them again.
+//!
+//! A flush writes to several segments at once, so the end of a segment may not be there when the
+//! next one has begun, as after a kill. Then nothing behind it was acknowledged, and the start ends
+//! the log there. The copy keeps that state: the file keeps its length, so that the start sees, as
+//! after the kill, that more was to come ([`copied_len`]).
 //! It decides only: `forebay backup` opens and copies the files.
 
+use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use wire::batch::{BatchHeader, HEADER_BYTES, crc_of};
 use wire::types::Offset;
 
+use crate::checkpoint::{limits, offsets};
 use crate::journal::marked::is_of_journal;
-use crate::segment::naming::{CLEANED, Name, Role, classify, is_pooled};
+use crate::segment::naming::{CLEANED, Name, Role, classify, folder_name, is_pooled};
 use crate::segment::scan::MAGIC;
 
 /// Bytes of one read of a data file.
@@ -27,6 +36,8 @@ pub enum FilePart {
     Index(Offset),
     /// As it is.
     Whole,
+    /// As it is; it bounds the log's recovery point.
+    Limits,
     /// Its name counts, what is in it does not.
     NameOnly,
     /// Not at all: the next start would remove it.
@@ -44,6 +55,7 @@ pub fn part_of(name: &str) -> FilePart {
         Name::Segment(_, Role::Snapshot) => FilePart::Whole,
         Name::Segment(base, _) => FilePart::Index(base),
         Name::Leftover => FilePart::Nothing,
+        Name::Checkpoint if name == limits::FILE => FilePart::Limits,
         _ if name.ends_with(".part") => FilePart::Nothing,
         _ => FilePart::Whole,
     }
@@ -56,13 +68,53 @@ pub fn is_left_out(name: &str) -> bool {
     is_pooled(name) || name.ends_with(".tmp") || is_of_journal(name)
 }
 
+/// Returns the recovery points that a checkpoint file has, by the names of the logs' folders.
+///
+/// What is damaged in it is left out, as by a start.
+pub fn recovery_points(file: &Path, bytes: &[u8]) -> BTreeMap<String, Offset> {
+    let (points, _damage) = offsets::parse_lines(file, bytes);
+    let named = points.into_iter();
+    named
+        .map(|(partition, offset)| (folder_name(&partition), offset))
+        .collect()
+}
+
+/// Returns the bound of a log's recovery point that a file in its folder says, if it is one.
+pub fn recovery_limit(name: &str, bytes: &[u8]) -> Option<Offset> {
+    let is_limit = name == limits::FILE;
+    let limits = is_limit.then(|| limits::parse(Path::new(name), bytes).ok())??;
+    Some(limits.recovery_point)
+}
+
+/// Returns the base of the first segment that a start after a kill reads; those before it are
+/// sealed, and nothing of them changes any more.
+pub fn unsure_from(bases: &[Offset], recovery_point: Offset) -> Option<Offset> {
+    // As the recovery does: the segment that ends at the recovery point may not be sealed.
+    let below = bases.partition_point(|base| *base < recovery_point);
+    bases.get(below.saturating_sub(1)).copied()
+}
+
+/// Returns how long the copy of a data file is that was `len` long, before a segment that begins
+/// at `following`, if there is one.
+///
+/// Behind the batches it has zeros.
+pub fn copied_len(end: BatchesEnd, len: u64, following: Option<Offset>) -> u64 {
+    if following.is_some_and(|following| following != end.next) {
+        return len.max(end.position);
+    }
+    end.position
+}
+
 /// Where the whole batches of a data file end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchesEnd {
     /// The position behind the last one.
     pub position: u64,
     /// The offset behind its last record; the base of the segment before there is any.
-    next: Offset,
+    pub next: Offset,
+    /// Something else than zeros follows: a write that the kernel is still doing for the process,
+    /// or damage.
+    pub is_torn: bool,
 }
 
 impl BatchesEnd {
@@ -71,6 +123,7 @@ impl BatchesEnd {
         Self {
             position: 0,
             next: base,
+            is_torn: false,
         }
     }
 
@@ -85,6 +138,7 @@ impl BatchesEnd {
         loop {
             // Mostly nothing has come: a small read shows that.
             let head = read(self.position, HEADER_BYTES)?;
+            self.is_torn = head.iter().any(|byte| *byte != 0);
             let Some(header) = BatchHeader::parse(&head) else {
                 return Ok(());
             };
@@ -169,6 +223,63 @@ mod tests {
     }
 
     #[test]
+    fn what_follows_the_last_batch_is_zeros_or_torn() {
+        let of = BatchesEnd::of(Offset(5));
+        let mut file = batch(5, 10);
+        assert!(!end_of(&file, of).is_torn);
+        let whole = file.len();
+        file.resize(whole + 100, 0);
+        assert!(!end_of(&file, of).is_torn);
+        // The beginning of a batch, and bytes that are none.
+        for next in [batch(6, 400)[..70].to_vec(), b"x".to_vec()] {
+            file.truncate(whole);
+            file.extend(next);
+            let end = end_of(&file, of);
+            assert!(end.is_torn && end.position == whole as u64);
+            // What comes whole later is a batch.
+            file.truncate(whole);
+            file.extend(batch(6, 400));
+            let end = end_of(&file, end);
+            assert!(!end.is_torn && end.next == Offset(7));
+        }
+    }
+
+    #[test]
+    fn a_start_reads_from_the_segment_with_the_recovery_point_on() {
+        let bases = [Offset(0), Offset(10), Offset(20)];
+        for (point, from) in [
+            (0, 0),
+            (1, 0),
+            (10, 0),
+            (11, 10),
+            (20, 10),
+            (21, 20),
+            (99, 20),
+        ] {
+            assert_eq!(unsure_from(&bases, Offset(point)), Some(Offset(from)));
+        }
+        assert_eq!(unsure_from(&[], Offset(7)), None);
+        let points = b"0\n2\norders 0 45\nx\n";
+        let points = recovery_points(Path::new("p"), points);
+        assert_eq!(points.get("orders-0"), Some(&Offset(45)));
+        let limit = b"version: 0\nrecovery_point: 7\nlog_start: 3\n";
+        assert_eq!(recovery_limit(limits::FILE, limit), Some(Offset(7)));
+        assert_eq!(recovery_limit("other", limit), None);
+    }
+
+    #[test]
+    fn a_file_keeps_its_length_only_before_a_segment_that_begins_too_late() {
+        let end = BatchesEnd {
+            position: 300,
+            next: Offset(9),
+            is_torn: false,
+        };
+        assert_eq!(copied_len(end, 4096, None), 300);
+        assert_eq!(copied_len(end, 4096, Some(Offset(9))), 300);
+        assert_eq!(copied_len(end, 4096, Some(Offset(12))), 4096);
+    }
+
+    #[test]
     fn names_decide_what_is_copied() {
         let base = Offset(7);
         for (name, part) in [
@@ -182,6 +293,7 @@ mod tests {
             ("00000000000000000007.log.moving", FilePart::Nothing),
             ("next.log.deleted", FilePart::Nothing),
             ("leader-epoch-checkpoint", FilePart::Whole),
+            ("checkpoint-limits", FilePart::Limits),
             ("leader-epoch-checkpoint.tmp", FilePart::Nothing),
             (
                 "00000000000000000007-0000000001.checkpoint",

@@ -5,6 +5,9 @@
 //! the same logs. The broker must not run on them at the same time, because the check would report
 //! unfinished writes as damage. Memory is bounded: a window of a data file, the small files of one
 //! segment, and the first [`FINDINGS_MAX`] findings.
+//! Where a directory was not left by a clean stop, what a killed process leaves is none: behind the
+//! recovery point a log may end with a half-written batch, with padding, or with a segment whose
+//! predecessor is not complete, because a flush writes to several at once.
 //! It does not write or repair, and does not know settings: a gap between offsets is damage unless
 //! `cleaner-offset-checkpoint` names the log.
 
@@ -13,7 +16,9 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use platform::disk::{Disk, Entry, is_not_now};
+use wire::types::Offset;
 
+use crate::backup::recovery_points;
 use crate::checkpoint::{clean_shutdown, meta_properties, offsets};
 use crate::segment::naming;
 
@@ -28,7 +33,8 @@ pub const FINDINGS_MAX: usize = 10_000;
 pub enum Severity {
     /// Nothing is wrong: the next start tidies it up, or it was set aside.
     Note,
-    /// A damaged file that the broker rebuilds from others, or that only speeds up reads.
+    /// A damaged file that the broker rebuilds from others, or that only speeds up reads; or what
+    /// the next start takes out of a log whose writing was interrupted.
     Hint,
     /// Records are damaged or missing, or their owner is unknown.
     Damage,
@@ -125,10 +131,17 @@ pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Repor
     // The folders of each log, by name, in all directories.
     let mut logs: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     let mut compacted = BTreeSet::new();
+    let mut unclean = BTreeMap::new();
     for dir in dirs {
         let entries = disk.list(dir).await.map_err(|error| at(dir, &error))?;
         check_dir(disk, dir, &entries, &mut report).await?;
         compacted.extend(compacted_in(disk, dir).await?);
+        if !entries
+            .iter()
+            .any(|entry| entry.name == clean_shutdown::FILE)
+        {
+            unclean.insert(dir.clone(), points_in(disk, dir).await?);
+        }
         for entry in entries {
             let path = dir.join(&entry.name);
             if !entry.is_dir {
@@ -147,10 +160,33 @@ pub async fn check<D: Disk>(disk: &D, dirs: &[PathBuf]) -> std::io::Result<Repor
     }
     for (name, folders) in &logs {
         report.logs = report.logs.saturating_add(1);
-        let was_compacted = compacted.contains(name);
-        folder::check(disk, folders, was_compacted, &mut report).await?;
+        let known = LogContext {
+            name,
+            was_compacted: compacted.contains(name),
+            unclean: &unclean,
+        };
+        folder::check(disk, folders, &known, &mut report).await?;
     }
     Ok(report)
+}
+
+/// What the directories say about a log.
+struct LogContext<'a> {
+    /// The name of its folders.
+    name: &'a str,
+    was_compacted: bool,
+    /// The recovery points in the directories that no clean stop left.
+    unclean: &'a BTreeMap<PathBuf, BTreeMap<String, Offset>>,
+}
+
+/// Returns the recovery points in a directory, by the names of the folders.
+async fn points_in<D: Disk>(disk: &D, dir: &Path) -> std::io::Result<BTreeMap<String, Offset>> {
+    let file = dir.join(offsets::RECOVERY_POINTS);
+    // `check_dir` has already reported anything wrong with it.
+    let SmallFileContent::Bytes(bytes) = read(disk, &file, &mut Report::default()).await? else {
+        return Ok(BTreeMap::new());
+    };
+    Ok(recovery_points(&file, &bytes))
 }
 
 /// Returns the folders of the logs that were ever compacted, from the checkpoint.

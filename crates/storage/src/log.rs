@@ -46,7 +46,7 @@ mod owing;
 pub mod producer_state;
 mod producers;
 mod read;
-mod recover;
+pub(crate) mod recover;
 mod relocate;
 mod replay;
 mod reserve;

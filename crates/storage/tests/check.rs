@@ -78,12 +78,18 @@ async fn names(disk: &SimDisk, suffix: &str) -> Vec<PathBuf> {
 
 /// Asserts that the worst of the findings is of this severity and about this file.
 async fn expect(disk: &SimDisk, severity: Severity, path: &Path, what: &str) {
+    let report = about(disk, severity, path, what).await;
+    assert_eq!(report.is_sound(), severity == Severity::Note);
+}
+
+/// Asserts that a finding of this severity is about this file, and the first one.
+async fn about(disk: &SimDisk, severity: Severity, path: &Path, what: &str) -> Report {
     let report = report(disk).await;
     let about = report.findings.iter().find(|finding| finding.path == path);
     let about = about.unwrap_or_else(|| panic!("nothing about {}: {report:#?}", path.display()));
     assert_eq!(about.severity, severity, "{about:?}");
     assert!(about.what.contains(what), "{about:?}");
-    assert_eq!(report.is_sound(), severity == Severity::Note);
+    report
 }
 
 #[test]
@@ -143,6 +149,67 @@ fn missing_doubled_and_padded_segments_are_found() {
         disk.put(&file("00000000000000000003.log"), &bytes).unwrap();
         expect(&disk, Severity::Damage, &logs[1], "begins within").await;
     });
+}
+
+/// The same directory as a killed process leaves it, with this recovery point.
+async fn killed(point: i64) -> SimDisk {
+    let disk = left().await;
+    let mark = Path::new(DIR).join(".kafka_cleanshutdown");
+    disk.remove_file(&mark).await.unwrap();
+    let points = Path::new(DIR).join("recovery-point-offset-checkpoint");
+    let text = format!("0\n1\norders 0 {point}\n");
+    disk.put(&points, text.as_bytes()).unwrap();
+    disk
+}
+
+#[test]
+fn what_a_kill_leaves_behind_the_recovery_point_is_no_damage() {
+    simulate(async {
+        let logs = names(&left().await, ".log").await;
+        let bases: Vec<_> = [0, 13, 23, 33, 43]
+            .map(|base| file(&format!("{base:020}.log")))
+            .into();
+        assert_eq!(logs, bases);
+        // A segment begins before the end of the one before it was written.
+        for (point, severity, what) in [
+            (33, Severity::Hint, "takes this segment out"),
+            (34, Severity::Damage, "are missing before it"),
+        ] {
+            let disk = killed(point).await;
+            disk.remove_file(&logs[3]).await.unwrap();
+            about(&disk, severity, &logs[4], what).await;
+        }
+        // One that waits to be sealed has room behind its batches.
+        for (point, severity, what) in [
+            (23, Severity::Note, "4096 bytes of padding"),
+            (24, Severity::Damage, "zeros"),
+        ] {
+            let disk = killed(point).await;
+            let bytes = disk.contents(&logs[1]).unwrap();
+            disk.put(&logs[1], &[bytes.as_slice(), &[0; 4096]].concat())
+                .unwrap();
+            about(&disk, severity, &logs[1], what).await;
+        }
+        // The beginning of a batch; with a whole one behind it it is more than that.
+        let bytes = disk_bytes(&logs[4]).await;
+        let half = &bytes[..bytes.len() - 10];
+        for (rest, severity, what) in [
+            (
+                vec![half],
+                Severity::Note,
+                "being written when the process ended",
+            ),
+            (vec![half, &bytes], Severity::Damage, "the CRC is wrong"),
+        ] {
+            let disk = killed(43).await;
+            disk.put(&logs[4], &rest.concat()).unwrap();
+            about(&disk, severity, &logs[4], what).await;
+        }
+    });
+}
+
+async fn disk_bytes(path: &Path) -> Vec<u8> {
+    left().await.contents(path).unwrap()
 }
 
 #[test]

@@ -1,6 +1,11 @@
 //! Commits what the application has stored: by itself from time to time, when it asks for it,
 //! before partitions are given up, and at the end.
 //!
+//! A consumer that commits by itself commits its position in every partition that it has, as
+//! Kafka's does: where the policy had it begin, while it has read nothing there. A group that has
+//! read only some partitions then continues in the others, too, instead of beginning by the policy
+//! again.
+//!
 //! One commit is under way at a time; those who come meanwhile wait for the next one, which has
 //! what was stored by then. A commit that is refused for a moment is sent again until its deadline.
 //!
@@ -88,7 +93,7 @@ impl Driver {
 
     /// Commits before partitions are given up, if the consumer commits by itself.
     pub(super) fn commit_to_revoke(&mut self, number: u64, places: &Places, now: Instant) {
-        let stored = self.mailbox.stored(places);
+        let stored = self.positions(places);
         let is_news = |(place, position): (&TopicPartition, &Position)| {
             self.commits.committed.get(place) != Some(position)
         };
@@ -130,6 +135,16 @@ impl Driver {
         [again, due].into_iter().flatten().min()
     }
 
+    /// Returns the positions in these partitions that are to be committed.
+    fn positions(&self, of: &Places) -> BTreeMap<TopicPartition, Position> {
+        let membership = self.membership.as_ref();
+        let membership = membership.filter(|_| self.options.auto_commit.is_some());
+        let begun = membership.map(|membership| membership.beginnings(of));
+        let mut positions = begun.unwrap_or_default();
+        positions.extend(self.mailbox.stored(of));
+        positions
+    }
+
     /// Makes a commit of what is stored now, for all who wait, unless one is under way.
     fn begin_commit(&mut self, now: Instant) {
         if self.commits.under_way.is_some() || self.commits.waiting.is_empty() {
@@ -139,7 +154,7 @@ impl Driver {
         let deadline = waiting.iter().map(|(_, deadline)| *deadline).min();
         let waiters = waiting.into_iter().map(|(waiter, _)| waiter).collect();
         let positions = match &self.membership {
-            Some(membership) => self.mailbox.stored(&membership.owned),
+            Some(membership) => self.positions(&membership.owned),
             None => BTreeMap::new(),
         };
         let positions = positions.into_iter().filter(|(place, position)| {

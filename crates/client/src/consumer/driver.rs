@@ -254,12 +254,17 @@ impl Driver {
                     place,
                     batches,
                     position,
-                } => Event::Records(FetchedRecords {
-                    place,
-                    batches,
-                    position,
-                    _held: Arc::clone(held),
-                }),
+                } => {
+                    if let Some(membership) = &mut self.membership {
+                        membership.begins(&place);
+                    }
+                    Event::Records(FetchedRecords {
+                        place,
+                        batches,
+                        position,
+                        _held: Arc::clone(held),
+                    })
+                }
                 FetchEvent::End { place, offset } => Event::End { place, offset },
                 FetchEvent::Truncated { place, from, to } => Event::Truncated { place, from, to },
                 FetchEvent::Stale(topic) => {

@@ -7,13 +7,13 @@
 //! Invariant: the member hears that something was given up only after the commit for it has ended,
 //! well or not: its time with the coordinator is limited.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use platform::clock::Instant;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
-use wire::types::{ErrorCode, Uuid};
+use wire::types::{ErrorCode, TopicPartition, Uuid};
 
 use super::driver::{Driver, failed};
 use super::tasks::{self, TaskOutcome, refusal_of};
@@ -53,6 +53,10 @@ pub(super) struct Membership {
     member: Member,
     /// What the member has, as the application knows it.
     pub(super) owned: Places,
+    /// Where the policy had reading begin. What the application stores comes in its place.
+    beginnings: BTreeMap<TopicPartition, Position>,
+    /// Partitions whose records the application was given.
+    begun: Places,
     letting_go: Option<LettingGo>,
     revocations: u64,
     finding: Finding,
@@ -102,6 +106,8 @@ impl Membership {
             settings,
             member,
             owned: Places::new(),
+            beginnings: BTreeMap::new(),
+            begun: Places::new(),
             letting_go: None,
             revocations: 0,
             finding: Finding::default(),
@@ -113,6 +119,26 @@ impl Membership {
 
     pub(super) fn identity(&self) -> Option<crate::group::Identity> {
         self.member.identity()
+    }
+
+    /// Returns where reading began in those of these partitions in which the policy decided it.
+    pub(super) fn beginnings(&self, of: &Places) -> BTreeMap<TopicPartition, Position> {
+        let begun = self.beginnings.iter();
+        let begun = begun.filter(|(place, _)| of.contains(place));
+        begun.map(|(place, at)| (place.clone(), *at)).collect()
+    }
+
+    /// Takes that the application is given records: a position that the policy finds from now on
+    /// may be behind some that it has not seen.
+    pub(super) fn begins(&mut self, place: &TopicPartition) {
+        if !self.begun.contains(place) {
+            self.begun.insert(place.clone());
+        }
+    }
+
+    fn forget_beginnings(&mut self, gone: &Places) {
+        self.beginnings.retain(|place, _| !gone.contains(place));
+        self.begun.retain(|place| !gone.contains(place));
     }
 }
 
@@ -233,6 +259,18 @@ impl Driver {
         }
     }
 
+    /// Takes where the policy has reading of a partition begin.
+    pub(super) fn begins_at(&mut self, place: &TopicPartition, offset: i64) {
+        if let Some(membership) = &mut self.membership
+            && membership.owned.contains(place)
+            && !membership.begun.contains(place)
+        {
+            let epoch = None;
+            let at = Position { offset, epoch };
+            membership.beginnings.insert(place.clone(), at);
+        }
+    }
+
     /// Asks the application to let go of partitions.
     fn revoke(&mut self, places: &Places) {
         let Some(membership) = &mut self.membership else {
@@ -286,6 +324,7 @@ impl Driver {
             membership
                 .owned
                 .retain(|place| !gone.places.contains(place));
+            membership.forget_beginnings(&gone.places);
             membership.member.revoked(now);
             self.mailbox.forget_stored(&gone.places);
             self.commits.forget(&gone.places);
@@ -298,6 +337,7 @@ impl Driver {
         };
         membership.owned.extend(places.iter().cloned());
         membership.finding.places.extend(places.iter().cloned());
+        membership.forget_beginnings(&places);
         // What was stored in an earlier life of it may be behind the group's position.
         self.mailbox.forget_stored(&places);
         self.mailbox.put(Event::Assigned(places));
@@ -313,6 +353,7 @@ impl Driver {
             membership.owned.remove(place);
         }
         membership.letting_go = None;
+        membership.forget_beginnings(places);
         self.mailbox.forget_stored(places);
         self.commits.forget(places);
         self.mailbox.put_first(places, Event::Lost(places.clone()));

@@ -104,7 +104,11 @@ impl Driver {
         for order in orders {
             let at = (&order.place, order.serial);
             match found.remove(&order.place) {
-                Some(Ok(offset)) => self.fetcher.found(at, offset),
+                Some(Ok(offset)) => {
+                    if self.fetcher.found(at, offset) {
+                        self.begins_at(&order.place, offset);
+                    }
+                }
                 Some(Err(refusal)) => {
                     let events = self.fetcher.lookup_refused(at, refusal, now);
                     self.take_events(events, &nothing);

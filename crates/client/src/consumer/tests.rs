@@ -230,6 +230,27 @@ fn a_member_reads_from_the_groups_positions_and_stores_them_when_it_leaves() {
 }
 
 #[test]
+fn a_member_stores_where_it_began_in_partitions_without_records() {
+    simulated(async || {
+        for reset in [OffsetReset::Earliest, OffsetReset::Latest] {
+            let mut options = options();
+            options.client.fetch.reset = reset;
+            let leaders = [(1, 0), (2, 0), (1, 0)];
+            let mut app = Application::start(&leaders, options, subscribed());
+            app.append(0, 0, 5);
+            app.brokers.borrow_mut().positions.insert(2, 0);
+            app.take(3 * SECOND).await;
+            app.told();
+            let (brokers, deadline) = (Rc::clone(&app.brokers), Instant::now() + 9 * SECOND);
+            assert_eq!(app.consumer.close(deadline).await, Ok(()));
+            // The group had a position in the third one.
+            let told = brokers.borrow().told.clone();
+            assert_eq!(told, ["commit 0: 5", "commit 1: 0", "leave"]);
+        }
+    });
+}
+
+#[test]
 fn partitions_are_given_back_after_the_application_has_let_go_and_its_positions_are_stored() {
     simulated(async || {
         let mut app = Application::start(&[(1, 0)], options(), subscribed());

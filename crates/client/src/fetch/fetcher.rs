@@ -204,10 +204,14 @@ impl Fetcher {
     }
 
     /// Takes the offset that was looked up.
-    pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) {
-        if let Some(reading) = self.current(place, serial) {
-            reading.found(offset);
-        }
+    ///
+    /// Returns false if it is not what the partition waits for.
+    pub(crate) fn found(&mut self, (place, serial): (&TopicPartition, u64), offset: i64) -> bool {
+        let Some(reading) = self.current(place, serial) else {
+            return false;
+        };
+        reading.found(offset);
+        true
     }
 
     /// Takes that a lookup was refused.

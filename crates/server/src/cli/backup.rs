@@ -10,6 +10,7 @@
 //! is whole, checked and durable; memory is bounded by the files that this process may open.
 
 mod copy;
+mod others;
 mod pause;
 mod survey;
 
@@ -17,7 +18,8 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use broker::log_dirs;
@@ -37,6 +39,10 @@ use survey::Survey;
 
 /// Looks at a running broker before the command gives up.
 const TRIES: u32 = 3;
+/// How long a write may take that the broker had begun before it was stopped.
+const TORN_MAX: Duration = Duration::from_secs(10);
+/// Between two looks at one.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The ending of the destination's name until the copy is whole.
 const PARTIAL: &str = ".partial";
 
@@ -62,30 +68,37 @@ struct BackupSummary {
     bytes: u64,
     /// How long the broker was stopped; `None` if none ran.
     paused: Option<Duration>,
-    /// Files that the next start makes again.
+    /// Files that the next start makes again, and segments that it takes out.
     to_make: u64,
 }
 
 impl BackupArgs {
     /// Makes the copy, and prints what is in it.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let most = Duration::from_millis(self.pause_max);
         if let Some(pid) = self.resume {
-            pause::guard(pid)?;
+            pause::guard(pid, most)?;
             return Ok(ExitCode::SUCCESS);
         }
         let (to, dirs) = self.paths.split_last().context("no destination")?;
         let partial = prepare(dirs, to)?;
-        let mut summary = self.back_up(dirs, &partial)?;
+        let mut summary = self.back_up(dirs, &partial, most)?;
         summary.to_make = verify(&partial, dirs.len())?;
+        copy::hand_over(dirs, &partial, &targets(&partial, dirs.len()))?;
         fs::rename(&partial, to).with_context(|| format!("naming {}", to.display()))?;
         copy::sync_dir(&parent_of(to))?;
         super::print(&said(to, &summary))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn back_up(&self, dirs: &[PathBuf], partial: &Path) -> anyhow::Result<BackupSummary> {
+    fn back_up(
+        &self,
+        dirs: &[PathBuf],
+        partial: &Path,
+        most: Duration,
+    ) -> anyhow::Result<BackupSummary> {
         pause::raise_open_files();
-        let (survey, paused) = self.survey(dirs)?;
+        let (survey, paused) = self.survey(dirs, most)?;
         let mut outcome = BackupSummary {
             logs: survey.logs(),
             files: 0,
@@ -93,19 +106,24 @@ impl BackupArgs {
             paused,
             to_make: 0,
         };
-        copy::make_dir(dirs.first().context("no directory")?, partial)?;
+        copy::create_dir(partial)?;
         let targets = targets(partial, dirs.len());
         for (dir, target) in survey.dirs.iter().zip(&targets) {
             let (files, bytes) = copy::dir(dir, target, &survey)?;
             outcome.files = outcome.files.saturating_add(files);
             outcome.bytes = outcome.bytes.saturating_add(bytes);
         }
+        wait_for_torn(&survey)?;
         copy::sync_all(partial)?;
         Ok(outcome)
     }
 
     /// Looks at the directories as they are at one instant.
-    fn survey(&self, dirs: &[PathBuf]) -> anyhow::Result<(Survey, Option<Duration>)> {
+    fn survey(
+        &self,
+        dirs: &[PathBuf],
+        most: Duration,
+    ) -> anyhow::Result<(Survey, Option<Duration>)> {
         let mut survey = Survey::new(dirs);
         for _ in 0..TRIES {
             let Some(pid) = holder(dirs)? else {
@@ -116,9 +134,9 @@ impl BackupArgs {
                 // A broker has started meanwhile.
                 continue;
             };
+            others::refuse_unnamed(pid, dirs)?;
             // Most of the work is done while the broker runs.
             survey.look(true, None)?;
-            let most = Duration::from_millis(self.pause_max);
             let paused = PausedProcess::begin(pid, most)?;
             let looked = survey.look(true, Some(paused.since() + most));
             let lasted = paused.end()?;
@@ -133,6 +151,26 @@ impl BackupArgs {
             self.pause_max
         )
     }
+}
+
+/// Waits until what followed the last batch of a file at the instant has become a batch.
+///
+/// What the kernel was writing for the broker then is there soon. What stays is damage, and a copy
+/// that ends before it would not show it.
+fn wait_for_torn(survey: &Survey) -> anyhow::Result<()> {
+    let deadline = Instant::now() + TORN_MAX;
+    for (path, held) in survey.torn() {
+        while !held.has_gone_on()? {
+            ensure!(
+                Instant::now() < deadline,
+                "{}: what follows its last batch is none, and is not being written: a start ends \
+                 the log there (docs/repair.md)",
+                EscapedText(&path.display().to_string())
+            );
+            sleep(LOOK_EVERY);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the process that uses the directories, which is the same for all of them.
@@ -260,9 +298,10 @@ fn targets(to: &Path, count: usize) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Checks the copy as `forebay check` does; returns how many files the next start makes again.
+/// Checks the copy as `forebay check` does; returns the number of hints.
 ///
-/// A kill may leave a segment without its indexes, just after it was rolled.
+/// A kill may leave a segment without its indexes, just after it was rolled, and one that begins
+/// before the end of the one before it was written.
 fn verify(partial: &Path, count: usize) -> anyhow::Result<u64> {
     let dirs = targets(partial, count);
     let report = run_shard(None, async {
@@ -306,7 +345,7 @@ fn said(to: &Path, summary: &BackupSummary) -> String {
     let hints = if *to_make == 0 {
         String::new()
     } else {
-        format!(" ({to_make} small files are to be made again by the start)")
+        format!(" ({to_make} things the start makes again or takes out)")
     };
     format!(
         "{}: {logs} logs, {files} files, {bytes} bytes, checked{hints}; {how}\n",

@@ -8,34 +8,43 @@ use platform::disk::Disk;
 use wire::types::{LeaderEpoch, Offset, TopicId};
 
 use super::segment::{self, Walk};
-use super::{Report, SmallFileContent, at, is_of_one_file, read};
-use crate::checkpoint::{leader_epochs, partition_metadata};
+use super::{LogContext, Report, SmallFileContent, at, is_of_one_file, read};
+use crate::backup::recovery_limit;
+use crate::checkpoint::{leader_epochs, limits, partition_metadata};
 use crate::log::epoch_cache::EpochCache;
 use crate::log::producer_state::{ProducerStates, snapshot};
-use crate::segment::naming::{Name, Role, classify, file_path};
+use crate::segment::naming::{self, Name, Role, classify, file_path};
 use crate::segment::scan::ExpectedBatch;
 
 /// The segments of a log and what else the folders contain about it.
 struct FoundSegments {
     /// Folder and length of each data file.
     logs: BTreeMap<Offset, (PathBuf, u64)>,
+    /// Data files that are not the only ones of their segments, and the folder of the other one.
+    twins: Vec<(Offset, PathBuf, PathBuf)>,
     away: BTreeSet<Offset>,
+    owed: BTreeSet<Offset>,
     home: PathBuf,
     epochs: Option<EpochCache>,
+    /// Below this everything was durable; `None` if all of the log was, by a clean stop.
+    recovery_point: Option<Offset>,
 }
 
 /// Checks the log that lies in `folders`.
 pub(super) async fn check<D: Disk>(
     disk: &D,
     folders: &[PathBuf],
-    was_compacted: bool,
+    known: &LogContext<'_>,
     report: &mut Report,
 ) -> std::io::Result<()> {
     let mut found = FoundSegments {
         logs: BTreeMap::new(),
+        twins: Vec::new(),
         away: BTreeSet::new(),
+        owed: BTreeSet::new(),
         home: folders.first().cloned().unwrap_or_default(),
         epochs: None,
+        recovery_point: None,
     };
     let mut owner = None;
     for folder in folders {
@@ -52,16 +61,9 @@ pub(super) async fn check<D: Disk>(
             owner = Some(id);
         }
     }
-    for base in &found.away {
-        if !found.logs.contains_key(base) {
-            let note = crate::segment::naming::away_path(&found.home, *base);
-            report.damage(
-                &note,
-                None,
-                "the segment is in none of the directories that were looked at",
-            );
-        }
-    }
+    found.recovery_point = recovery_point(disk, &found.home, known).await?;
+    found.say_twins(report);
+    found.say_away(report);
     let file = found.home.join(leader_epochs::FILE);
     if let SmallFileContent::Bytes(bytes) = read(disk, &file, report).await? {
         match leader_epochs::parse(&file, &bytes) {
@@ -69,7 +71,65 @@ pub(super) async fn check<D: Disk>(
             Err(error) => report.hint(&file, error.to_string()),
         }
     }
-    segments(disk, &found, was_compacted, report).await
+    segments(disk, &found, known.was_compacted, report).await
+}
+
+/// Returns up to where a log was durable when its broker was killed; `None` after a clean stop.
+async fn recovery_point<D: Disk>(
+    disk: &D,
+    home: &Path,
+    known: &LogContext<'_>,
+) -> std::io::Result<Option<Offset>> {
+    let dir = home.parent().unwrap_or(home);
+    let Some(points) = known.unclean.get(dir) else {
+        return Ok(None);
+    };
+    let point = points.get(known.name).copied().unwrap_or(Offset::ZERO);
+    let file = home.join(limits::FILE);
+    let SmallFileContent::Bytes(bytes) = read(disk, &file, &mut Report::default()).await? else {
+        return Ok(Some(point));
+    };
+    let limit = recovery_limit(limits::FILE, &bytes).unwrap_or(Offset::ZERO);
+    Ok(Some(point.min(limit)))
+}
+
+impl FoundSegments {
+    /// Reports segments with two data files.
+    fn say_twins(&self, report: &mut Report) {
+        for (base, path, other) in &self.twins {
+            let is_noted = self.away.contains(base) || self.owed.contains(base);
+            if is_noted || self.recovery_point.is_some() {
+                report.note(
+                    path,
+                    "one of two copies of a segment that was being moved; the next start keeps one",
+                );
+            } else {
+                let what = format!("the same segment is in {}, too", other.display());
+                report.damage(path, None, what);
+            }
+        }
+    }
+
+    /// Reports notes of segments that are nowhere.
+    fn say_away(&self, report: &mut Report) {
+        let first = self.logs.keys().next();
+        for base in &self.away {
+            if self.logs.contains_key(base) {
+                continue;
+            }
+            let note = naming::away_path(&self.home, *base);
+            // The file goes before its note, and the oldest segment first.
+            if self.recovery_point.is_some() && first.is_some_and(|first| base < first) {
+                report.note(&note, "the note of a segment that was being deleted");
+                continue;
+            }
+            report.damage(
+                &note,
+                None,
+                "the segment is in none of the directories that were looked at",
+            );
+        }
+    }
 }
 
 /// Classifies the names in a folder.
@@ -99,8 +159,7 @@ async fn names<D: Disk>(
             Name::Segment(base, Role::Log) => {
                 let data = (folder.to_path_buf(), entry.len);
                 if let Some((other, _)) = found.logs.insert(base, data) {
-                    let what = format!("the same segment is in {}, too", other.display());
-                    report.damage(&path, None, what);
+                    found.twins.push((base, path, other));
                 }
             }
             Name::Segment(offset, Role::Snapshot) => {
@@ -115,7 +174,8 @@ async fn names<D: Disk>(
             Name::Swap(..) => report.note(&path, "a compaction that the next start finishes"),
             Name::Leftover => report.note(&path, "left over; the next start removes it"),
             Name::Foreign => report.note(&path, "not a file of a log"),
-            Name::Owed(_) | Name::Checkpoint => {}
+            Name::Owed(base) => drop(found.owed.insert(base)),
+            Name::Checkpoint => {}
         }
     }
     for (base, path) in indexes {
@@ -206,6 +266,7 @@ async fn segments<D: Disk>(
         producers: ProducerStates::new(first),
         may_have_gaps: was_compacted,
         epochs_differ: false,
+        recovery_point: found.recovery_point,
     };
     let last = found.logs.keys().next_back().copied();
     for (&base, (folder, len)) in &found.logs {
@@ -216,6 +277,17 @@ async fn segments<D: Disk>(
                 walk.expected.offset
             );
             report.damage(&path, None, what);
+        } else if base > walk.expected.offset
+            && !was_compacted
+            && walk.is_unsure(walk.expected.offset)
+        {
+            let what = format!(
+                "begins behind {}, where the log ends for the next start, which takes this segment \
+                 out: it was being written when the process ended",
+                walk.expected.offset
+            );
+            report.hint(&path, what);
+            break;
         } else if base > walk.expected.offset {
             let what = format!(
                 "the offsets from {} on are missing before it",

@@ -11,6 +11,7 @@ use crate::log::append::marker_of;
 use crate::log::epoch_cache::EpochCache;
 use crate::log::offset_index::OffsetIndex;
 use crate::log::producer_state::ProducerStates;
+use crate::log::recover::has_batch_behind;
 use crate::log::time_index::TimeIndex;
 use crate::log::txn_index::{AbortedTxn, TxnIndex};
 use crate::segment::naming::{Role, file_path};
@@ -20,6 +21,10 @@ use crate::segment::scan::{ExpectedBatch, NO_BATCH, Scan};
 const WINDOW_BYTES: usize = 1 << 20;
 /// A bound on the length of an index, larger than any sensible settings allow.
 const INDEX_BYTES_MAX: u32 = 1 << 28;
+
+/// What a note says about the beginning of a batch.
+const CUT_OFF: &str =
+    "ends with what was being written when the process ended; the next start cuts it off";
 
 /// A data file.
 pub(super) struct BatchFile<'a> {
@@ -37,9 +42,16 @@ pub(super) struct Walk {
     pub(super) may_have_gaps: bool,
     /// `leader-epoch-checkpoint` contradicts the batches.
     pub(super) epochs_differ: bool,
+    /// Below this everything was durable; `None` if all of the log was, by a clean stop.
+    pub(super) recovery_point: Option<Offset>,
 }
 
 impl Walk {
+    /// Returns true where a process that was killed may have been writing.
+    pub(super) fn is_unsure(&self, offset: Offset) -> bool {
+        self.recovery_point.is_some_and(|point| offset >= point)
+    }
+
     /// Reports missing offsets.
     pub(super) fn gap(&self, path: &Path, at: u64, what: &str, report: &mut Report) {
         if self.may_have_gaps {
@@ -81,12 +93,16 @@ pub(super) async fn check<D: Disk>(
             Some(header) => walk.expected.refuses(header),
         };
         let (Some(header), None) = (header, refused) else {
-            rest(&file, data, at, refused.unwrap_or(NO_BATCH), &path, report).await?;
+            let reason = refused.unwrap_or(NO_BATCH);
+            rest(&file, data, at, reason, walk, report).await?;
             break;
         };
         if scan.crc_is_right(&header).await? {
             report.batches = report.batches.saturating_add(1);
             report.bytes = report.bytes.saturating_add(header.size_bytes as u64);
+        } else if is_cut_off(&file, data, at, walk).await {
+            report.note(&path, CUT_OFF);
+            break;
         } else {
             report.damage(&path, Some(at), "the CRC is wrong");
         }
@@ -122,15 +138,23 @@ pub(super) async fn check<D: Disk>(
     Ok(())
 }
 
-/// Reports what lies behind the last batch: zeros in the last segment after a crash, or damage.
+/// Returns true for what a killed process was writing, which the next start cuts off.
+async fn is_cut_off<F: DiskFile>(file: &F, data: &BatchFile<'_>, from: u64, walk: &Walk) -> bool {
+    let end = walk.expected.offset;
+    walk.is_unsure(end) && !has_batch_behind(file, from..data.len, end).await
+}
+
+/// Reports what lies behind the last batch: zeros or the beginning of a batch where a killed
+/// process was writing, or damage.
 async fn rest<F: DiskFile>(
     file: &F,
     data: &BatchFile<'_>,
     from: u64,
     reason: &str,
-    path: &Path,
+    walk: &Walk,
     report: &mut Report,
 ) -> std::io::Result<()> {
+    let path = &file_path(data.folder, data.base, Role::Log);
     let mut at = from;
     let mut zeros = true;
     while at < data.len && zeros {
@@ -142,13 +166,15 @@ async fn rest<F: DiskFile>(
         zeros = bytes.iter().all(|byte| *byte == 0);
         at = at.saturating_add(bytes.len() as u64);
     }
-    if zeros && data.is_last {
+    if zeros && (data.is_last || walk.is_unsure(walk.expected.offset)) {
         report.note(
             path,
             format!("ends with {} bytes of padding", data.len - from),
         );
     } else if zeros {
         report.damage(path, Some(from), "zeros where batches should be");
+    } else if is_cut_off(file, data, from, walk).await {
+        report.note(path, CUT_OFF);
     } else {
         report.damage(path, Some(from), reason);
     }
@@ -251,8 +277,12 @@ impl Files {
             };
             !told.iter().any(same)
         });
-        // The index of the last segment is written only when the log saves its indexes.
-        if let Some(txn) = missing.filter(|_| !data.is_last) {
+        // The index of the last segment is written only when the log saves its indexes, and a start
+        // after a kill makes those of the segments that it reads.
+        let is_read = walk.is_unsure(walk.expected.offset)
+            && (self.offsets.is_none() || self.times.is_none());
+        let is_made = |txn: &AbortedTxn| is_read || walk.is_unsure(txn.last_offset);
+        if let Some(txn) = missing.filter(|txn| !data.is_last && !is_made(txn)) {
             let what = format!(
                 "the transaction of producer {} that was aborted at {} is missing: readers at read_committed would be given its records",
                 txn.producer_id.0, txn.last_offset

@@ -41,6 +41,8 @@ mod epochs;
 mod producers;
 mod stamps;
 
+pub(crate) use cut_off::has_batch_behind;
+
 /// No log gets that long: an offset from here on is damage.
 const OFFSET_MAX: Offset = Offset(1 << 62);
 

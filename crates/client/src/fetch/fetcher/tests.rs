@@ -212,7 +212,9 @@ impl Story {
                     let end = self.brokers.end(order.place.partition);
                     self.fetcher.found(at, end);
                 }
-                Lookup::Offset(..) => self.fetcher.found(at, 0),
+                Lookup::Offset(..) => {
+                    self.fetcher.found(at, 0);
+                }
             }
         }
     }

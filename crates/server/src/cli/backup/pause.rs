@@ -1,8 +1,8 @@
 //! Stops a process for a moment: no thread of it runs from [`PausedProcess::begin`] to its end.
 //!
-//! A second process, the guard, resumes it if this one ends in between, whatever ends it, or takes
-//! longer than it should. The guard is in a process group of its own, so that a Ctrl-C does not end
-//! both.
+//! The kernel resumes it if this process ends in between, whatever ends it
+//! (`platform::lifeline`). A second process, the guard, resumes it if this one hangs or is stopped
+//! itself. The guard is in a process group of its own, so that a Ctrl-Z does not stop both.
 //!
 //! What the kernel was doing for the process (a write that was submitted) may still end meanwhile,
 //! as it does when a process is killed.
@@ -15,16 +15,17 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 use platform::bounded;
+use platform::lifeline::Lifeline;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, getrlimit, pidfd_open, pidfd_send_signal, setrlimit,
 };
 
-/// How long the guard waits for its process.
-const GUARD_MAX: Duration = Duration::from_secs(7);
-/// A pause that is longer may have been ended by the guard.
-const PAUSE_MAX: Duration = Duration::from_secs(6);
+/// How long the guard waits for its process beyond the longest pause.
+const GUARD_GRACE: Duration = Duration::from_secs(2);
+/// A pause that is so much longer may have been ended by the guard.
+const PAUSE_GRACE: Duration = Duration::from_secs(1);
 /// What the guard says when it is there.
 const READY: &str = "ready";
 /// Between two looks at the threads.
@@ -35,17 +36,23 @@ pub(super) struct PausedProcess {
     process: OwnedFd,
     guard: Option<Child>,
     since: Instant,
+    most: Duration,
+    _lifeline: Lifeline,
 }
 
 impl PausedProcess {
     /// Stops a process; fails if its threads do not all stand still within `most`.
     pub(super) fn begin(pid: i32, most: Duration) -> anyhow::Result<Self> {
-        let guard = start_guard(pid).context("starting the guard of the pause")?;
         let process = handle(pid)?;
+        // While the handle's process has not ended, no other has its number.
+        let lifeline = Lifeline::to(known(pid)?).context("tying the broker to this process")?;
+        let guard = start_guard(pid, most).context("starting the guard of the pause")?;
         let paused = Self {
             process,
             guard: Some(guard),
             since: Instant::now(),
+            most,
+            _lifeline: lifeline,
         };
         let sent = pidfd_send_signal(&paused.process, Signal::STOP);
         sent.with_context(|| {
@@ -68,9 +75,10 @@ impl PausedProcess {
     /// Resumes the process; returns for how long it stood still.
     pub(super) fn end(mut self) -> anyhow::Result<Duration> {
         let lasted = self.since.elapsed();
+        let longest = self.most.saturating_add(PAUSE_GRACE);
         self.resume().context("resuming the broker")?;
         ensure!(
-            lasted < PAUSE_MAX,
+            lasted < longest,
             "the pause lasted {} ms: the guard may have ended it",
             lasted.as_millis()
         );
@@ -96,12 +104,13 @@ impl Drop for PausedProcess {
     }
 }
 
-/// The guard's side: resumes a process when standard input ends, or after a while.
-pub(super) fn guard(pid: i32) -> anyhow::Result<()> {
+/// The guard's side: resumes a process when standard input ends, or when the pause lasts longer
+/// than `most`, and a while.
+pub(super) fn guard(pid: i32, most: Duration) -> anyhow::Result<()> {
     let process = handle(pid)?;
     writeln!(io::stdout(), "{READY}")?;
     let input = io::stdin();
-    let deadline = Instant::now() + GUARD_MAX;
+    let deadline = Instant::now() + most + GUARD_GRACE;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         let left = Timespec::try_from(left)?;
@@ -120,9 +129,10 @@ pub(super) fn guard(pid: i32) -> anyhow::Result<()> {
     Ok(pidfd_send_signal(&process, Signal::CONT)?)
 }
 
-fn start_guard(pid: i32) -> anyhow::Result<Child> {
+fn start_guard(pid: i32, most: Duration) -> anyhow::Result<Child> {
     let mut guard = Command::new(std::env::current_exe()?);
     let guard = guard.args(["backup", "--resume", &pid.to_string()]);
+    let guard = guard.args(["--pause-max", &most.as_millis().to_string()]);
     let guard = guard.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = guard.process_group(0).spawn()?;
     let mut said = [0; READY.len()];
@@ -138,9 +148,12 @@ fn start_guard(pid: i32) -> anyhow::Result<Child> {
 
 /// Returns a handle of a process, which never means another one.
 fn handle(pid: i32) -> anyhow::Result<OwnedFd> {
-    let known = Pid::from_raw(pid).context("not the id of a process")?;
-    let process = pidfd_open(known, PidfdFlags::empty());
+    let process = pidfd_open(known(pid)?, PidfdFlags::empty());
     process.with_context(|| format!("process {pid}"))
+}
+
+fn known(pid: i32) -> anyhow::Result<Pid> {
+    Pid::from_raw(pid).context("not the id of a process")
 }
 
 /// Returns true when every thread of a process is stopped.

@@ -1,22 +1,28 @@
 //! The files of the directories, held open, and where their data ends.
 //!
 //! A file is known by its name and its inode, which no other file gets while it is held open. So a
-//! second look opens only what is new, and forgets what is gone. A log has its last two data files
-//! looked at to their ends: the one that is written to, and the one before it, which may just have
-//! been left.
+//! second look opens only what is new, and forgets what is gone. The data files of a log that may
+//! still change, by its recovery point (`storage::backup`), are looked at to their ends.
 //!
 //! Bounded: by the limit of open files; an entry has a name and some numbers.
 
 use std::collections::BTreeMap;
-use std::fs::{self, DirEntry, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirEntryExt as _, FileExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, ensure};
 use platform::lock::LOCK_FILE;
-use storage::backup::{BatchesEnd, FilePart, is_left_out, part_of};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, CWD, Dir as ReadDir, FileType, Mode, OFlags, openat, statat};
+use storage::backup::{
+    BatchesEnd, FilePart, copied_len, is_left_out, part_of, recovery_limit, recovery_points,
+    unsure_from,
+};
+use storage::checkpoint::offsets;
+use storage::journal::names::parse_ring_name;
 use storage::{is_deleted_folder, parse_folder_name, parse_future_folder_name};
 use wire::types::Offset;
 
@@ -29,11 +35,14 @@ const NAMES_MAX: usize = 1 << 20;
 /// All directories.
 pub(super) struct Survey {
     pub(super) dirs: Vec<Dir>,
-    /// The base of the last data file but one of each log, over all directories, if a broker may
-    /// write to it.
+    /// The base of the first data file of each log that may still change, if a broker may write to
+    /// it.
     // Bounded: `NAMES_MAX`.
     written_from: BTreeMap<String, Offset>,
 }
+
+/// The longest checkpoint that is read.
+const CHECKPOINT_BYTES_MAX: u64 = 256 << 20;
 
 /// One directory: its own files in the folder without a name, and the folders of logs.
 pub(super) struct Dir {
@@ -52,6 +61,8 @@ pub(super) struct HeldFile {
     pub(super) part: FilePart,
     /// Where its data ends, if that is not the end of the file.
     pub(super) end: Option<BatchesEnd>,
+    /// The length of the file when `end` was found.
+    len: u64,
 }
 
 impl Survey {
@@ -88,18 +99,7 @@ impl Survey {
         if !is_written {
             return Ok(true);
         }
-        let mut bases: BTreeMap<&String, Vec<Offset>> = BTreeMap::new();
-        for (name, folder) in self.dirs.iter().flat_map(|dir| &dir.folders) {
-            let bases = bases.entry(name).or_default();
-            bases.extend(folder.values().filter_map(HeldFile::base));
-        }
-        for (name, mut bases) in bases {
-            bases.sort_unstable();
-            let last = bases.last().copied();
-            let from = bases.iter().rev().nth(1).copied().or(last);
-            let from = from.map(|from| (name.clone(), from));
-            self.written_from.extend(from);
-        }
+        self.find_written()?;
         for (name, folder) in self.dirs.iter_mut().flat_map(|dir| &mut dir.folders) {
             let Some(from) = self.written_from.get(name) else {
                 continue;
@@ -116,6 +116,84 @@ impl Survey {
         Ok(true)
     }
 
+    /// Finds out which data files may still change, by the recovery points in the directories.
+    fn find_written(&mut self) -> anyhow::Result<()> {
+        let mut points: BTreeMap<String, Offset> = BTreeMap::new();
+        for dir in &self.dirs {
+            let own = dir.folders.get("");
+            let ring = own.and_then(|own| own.keys().find(|name| parse_ring_name(name).is_some()));
+            ensure!(
+                ring.is_none(),
+                "{} has a journal, which the running broker writes to all over: stop the broker for \
+                 a backup",
+                dir.path.display()
+            );
+            let Some(held) = own.and_then(|own| own.get(offsets::RECOVERY_POINTS)) else {
+                continue;
+            };
+            let file = dir.path.join(offsets::RECOVERY_POINTS);
+            let bytes = held.read();
+            let bytes = bytes.with_context(|| format!("reading {}", file.display()))?;
+            for (name, point) in recovery_points(&file, &bytes) {
+                // A log that has just moved is in two directories.
+                let least = points.entry(name).or_insert(point);
+                *least = point.min(*least);
+            }
+        }
+        let mut bases: BTreeMap<&String, Vec<Offset>> = BTreeMap::new();
+        for (name, folder) in self.dirs.iter().flat_map(|dir| &dir.folders) {
+            let bases = bases.entry(name).or_default();
+            for (file, held) in folder {
+                bases.extend(held.base());
+                if held.part == FilePart::Limits {
+                    let bytes = held.read().with_context(|| format!("{name}/{file}"))?;
+                    let point = recovery_limit(file, &bytes).unwrap_or(Offset::ZERO);
+                    if let Some(least) = points.get_mut(name) {
+                        *least = point.min(*least);
+                    }
+                }
+            }
+        }
+        for (name, mut bases) in bases {
+            bases.sort_unstable();
+            bases.dedup();
+            let point = points.get(name).copied().unwrap_or(Offset::ZERO);
+            let from = unsure_from(&bases, point);
+            self.written_from
+                .extend(from.map(|from| (name.clone(), from)));
+        }
+        Ok(())
+    }
+
+    /// Returns how long the copy of a data file is whose end was found, and how much of it is
+    /// copied; the rest is zeros.
+    pub(super) fn lengths(&self, folder: &str, held: &HeldFile) -> Option<(u64, u64)> {
+        let (base, end) = (held.base()?, held.end?);
+        if !self.is_growing(folder, base) {
+            // Sealed since a look before the last.
+            return None;
+        }
+        let folders = self.dirs.iter().filter_map(|dir| dir.folders.get(folder));
+        let bases = folders.flat_map(|folder| folder.values().filter_map(HeldFile::base));
+        let following = bases.filter(|other| *other > base).min();
+        Some((end.position, copied_len(end, held.len, following)))
+    }
+
+    /// Returns the files behind whose last batch was something else than zeros.
+    pub(super) fn torn(&self) -> impl Iterator<Item = (PathBuf, &HeldFile)> {
+        let folders = self.dirs.iter().flat_map(|dir| {
+            let folders = dir.folders.iter();
+            folders.map(move |(name, folder)| (dir, name, folder))
+        });
+        folders.flat_map(move |(dir, name, folder)| {
+            let torn = folder.iter().filter(move |(_, held)| {
+                let is_growing = held.base().is_some_and(|base| self.is_growing(name, base));
+                is_growing && held.end.is_some_and(|end| end.is_torn)
+            });
+            torn.map(move |(file, held)| (dir.path.join(name).join(file), held))
+        })
+    }
+
     /// Returns true for an index of a data file that is written to, or may just have been.
     pub(super) fn is_growing(&self, folder: &str, base: Offset) -> bool {
         self.written_from
@@ -128,17 +206,16 @@ impl Dir {
     /// Looks at the names; returns false if there was no time for it.
     fn look(&mut self, late: &dyn Fn() -> bool) -> anyhow::Result<bool> {
         let mut before = std::mem::take(&mut self.folders);
-        let (own, folders) = entries(&self.path)?;
-        let mut files = Vec::new();
-        for (name, entry) in own {
-            if !is_left_out(&name) && !OWN_FILES.contains(&name.as_str()) {
-                files.push((name, entry));
-            }
-        }
+        let top = open(CWD, &self.path, OFlags::DIRECTORY);
+        let top = top.map_err(|error| not_opened(error, &self.path))?;
+        let (mut own, folders) = names(&top, &self.path)?;
+        own.retain(|(name, _)| !is_left_out(name) && !OWN_FILES.contains(&name.as_str()));
         let whole = |_: &str| FilePart::Whole;
         let held = before.remove("").unwrap_or_default();
-        self.folders
-            .insert(String::new(), look_at(&self.path, files, held, &whole)?);
+        self.folders.insert(
+            String::new(),
+            look_at((&top, self.path.as_path()), own, held, &whole)?,
+        );
         for (name, _) in folders {
             if is_deleted_folder(&name)
                 || parse_future_folder_name(&name).is_some()
@@ -151,40 +228,61 @@ impl Dir {
             }
             let path = self.path.join(&name);
             let held = before.remove(&name).unwrap_or_default();
-            let folder = match entries(&path) {
-                Ok((files, _)) => look_at(&path, files, held, &part_of)?,
+            let folder = open(&top, Path::new(&name), OFlags::DIRECTORY | OFlags::NOFOLLOW);
+            let folder = match folder {
+                Ok(folder) => folder,
                 // A topic that was deleted between two names.
-                Err(error) if is_gone(&error) => continue,
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(not_opened(error, &path)),
             };
-            self.folders.insert(name, folder);
+            let (files, _) = names(&folder, &path)?;
+            let files = look_at((&folder, path.as_path()), files, held, &part_of)?;
+            self.folders.insert(name, files);
         }
         Ok(true)
     }
 }
 
-type NamedEntries = Vec<(String, DirEntry)>;
+/// Opens a name without waiting for anyone.
+///
+/// The broker's user can put something else under a name at any time, and this may run as root:
+/// folders and files are opened by their own names in what is open, and never through a link.
+fn open(at: impl AsFd, name: &Path, how: OFlags) -> io::Result<OwnedFd> {
+    let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
+    Ok(openat(at, name, flags | how, Mode::empty())?)
+}
 
-/// Returns the files and the folders of a directory.
-fn entries(path: &Path) -> anyhow::Result<(NamedEntries, NamedEntries)> {
+/// Names and their inodes, as a directory lists them.
+type Names = Vec<(String, u64)>;
+
+/// Returns the names of the files and of the folders in a directory.
+fn names(dir: &OwnedFd, path: &Path) -> anyhow::Result<(Names, Names)> {
     let listing = || format!("listing {}", path.display());
-    let (mut files, mut folders) = (NamedEntries::new(), NamedEntries::new());
-    for entry in fs::read_dir(path).with_context(listing)? {
+    let (mut files, mut folders) = (Names::new(), Names::new());
+    let entries = ReadDir::read_from(dir);
+    for entry in entries.map_err(|error| not_opened(error.into(), path))? {
         let entry = entry.with_context(listing)?;
         ensure!(
             files.len().max(folders.len()) < NAMES_MAX,
             "{} has more than {NAMES_MAX} names",
             path.display()
         );
-        let name = entry.file_name();
-        let Some(name) = name.to_str() else {
+        let Ok(name) = entry.file_name().to_str() else {
             continue;
         };
-        let kind = entry.file_type().with_context(listing)?;
-        if kind.is_dir() {
-            folders.push((name.to_owned(), entry));
-        } else if kind.is_file() {
-            files.push((name.to_owned(), entry));
+        if [".", ".."].contains(&name) {
+            continue;
+        }
+        let mut kind = entry.file_type();
+        if kind == FileType::Unknown {
+            // Some file systems do not list it; what has gone meanwhile is left out.
+            let facts = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+            kind = facts.map_or(kind, |facts| FileType::from_raw_mode(facts.st_mode));
+        }
+        match kind {
+            FileType::Directory => folders.push((name.to_owned(), entry.ino())),
+            FileType::RegularFile => files.push((name.to_owned(), entry.ino())),
+            _ => {}
         }
     }
     Ok((files, folders))
@@ -192,35 +290,40 @@ fn entries(path: &Path) -> anyhow::Result<(NamedEntries, NamedEntries)> {
 
 /// Returns the files of a folder: those that were held already, and the others opened.
 fn look_at(
-    path: &Path,
-    files: NamedEntries,
+    (folder, path): (&OwnedFd, &Path),
+    files: Names,
     mut before: Folder,
     part: &dyn Fn(&str) -> FilePart,
 ) -> anyhow::Result<Folder> {
-    let mut folder = Folder::new();
-    for (name, entry) in files {
+    let mut looked_at = Folder::new();
+    for (name, inode) in files {
         let part = part(&name);
         if part == FilePart::Nothing {
             continue;
         }
-        let inode = entry.ino();
         let known = before.remove(&name).filter(|held| held.inode == inode);
-        let held = match known {
-            Some(held) => held,
-            None => match File::open(path.join(&name)) {
-                Ok(file) => HeldFile {
-                    file,
-                    inode,
-                    part,
-                    end: None,
-                },
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(not_opened(error, &path.join(&name))),
-            },
+        if let Some(known) = known {
+            looked_at.insert(name, known);
+            continue;
+        }
+        let file = match open(folder, Path::new(&name), OFlags::NOFOLLOW) {
+            Ok(file) => File::from(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(not_opened(error, &path.join(&name))),
         };
-        folder.insert(name, held);
+        if file.metadata()?.is_file() {
+            let held = HeldFile {
+                file,
+                // If another one has come under the name since, the next look finds that.
+                inode,
+                part,
+                end: None,
+                len: 0,
+            };
+            looked_at.insert(name, held);
+        }
     }
-    Ok(folder)
+    Ok(looked_at)
 }
 
 fn not_opened(error: io::Error, path: &Path) -> anyhow::Error {
@@ -236,13 +339,6 @@ fn not_opened(error: io::Error, path: &Path) -> anyhow::Error {
     }
 }
 
-fn is_gone(error: &anyhow::Error) -> bool {
-    let io = error
-        .chain()
-        .find_map(|one| one.downcast_ref::<io::Error>());
-    io.is_some_and(|io| io.kind() == io::ErrorKind::NotFound)
-}
-
 impl HeldFile {
     fn base(&self) -> Option<Offset> {
         match self.part {
@@ -251,28 +347,65 @@ impl HeldFile {
         }
     }
 
+    /// Returns what is in a small file, which is only ever replaced as a whole.
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let len = self.file.metadata()?.len();
+        if len > CHECKPOINT_BYTES_MAX {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "it is too long for a checkpoint",
+            ));
+        }
+        read_at(
+            &self.file,
+            0,
+            usize::try_from(len).unwrap_or(usize::MAX),
+            len,
+        )
+    }
+
     /// Moves the end of the data on to where it is now.
     fn find_end(&mut self) -> io::Result<()> {
         let Some(base) = self.base() else {
             return Ok(());
         };
-        let mut end = self.end.unwrap_or(BatchesEnd::of(base));
-        let file = &self.file;
-        let len = file.metadata()?.len();
-        end.advance(|at, wanted| {
-            let left = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
-            let mut bytes = vec![0; wanted.min(left)];
-            let mut filled = 0;
-            while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-                match file.read_at(rest, at.saturating_add(filled as u64))? {
-                    0 => break,
-                    count => filled = filled.saturating_add(count),
-                }
-            }
-            bytes.truncate(filled);
-            Ok(bytes)
-        })?;
+        let len = self.file.metadata()?.len();
+        // A log that was truncated since is looked at from the start.
+        let known = self.end.filter(|end| end.position <= len);
+        let mut end = known.unwrap_or(BatchesEnd::of(base));
+        let is_whole = known.is_some() && end.position == len;
+        if !is_whole {
+            end.advance(|at, wanted| read_at(&self.file, at, wanted, len))?;
+        }
         self.end = Some(end);
+        self.len = len;
         Ok(())
     }
+
+    /// Returns true when what followed the last batch at the instant has become batches since, or
+    /// is not there any more.
+    pub(super) fn has_gone_on(&self) -> io::Result<bool> {
+        let Some(then) = self.end else {
+            return Ok(true);
+        };
+        let len = self.file.metadata()?.len();
+        let mut now = then;
+        now.advance(|at, wanted| read_at(&self.file, at, wanted, len))?;
+        Ok(!now.is_torn || now.position > then.position)
+    }
+}
+
+/// Reads from a file of this length: as much as is wanted, less only at its end.
+fn read_at(file: &File, at: u64, wanted: usize, len: u64) -> io::Result<Vec<u8>> {
+    let left = usize::try_from(len.saturating_sub(at)).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; wanted.min(left)];
+    let mut filled = 0;
+    while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, at.saturating_add(filled as u64))? {
+            0 => break,
+            count => filled = filled.saturating_add(count),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
 }

@@ -135,7 +135,7 @@ async fn read_what_can_be<F: DiskFile>(file: &F, from: u64, bytes: &mut [u8]) {
 ///
 /// It also returns true when the search would take too long, when the part cannot be read, or when
 /// it begins with a message of an older format, which a write never leaves.
-pub(super) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, end: Offset) -> bool {
+pub(crate) async fn has_batch_behind<F: DiskFile>(file: &F, part: Range<u64>, end: Offset) -> bool {
     let mut scan = Scan::new(file, part.start, part.end, BLOCK_BYTES);
     if scan.is_older_format(end).await.unwrap_or(true) {
         return true;

@@ -247,7 +247,11 @@ impl Counters {
     /// used.
     pub fn drops(&self) -> BTreeMap<DropPlace, u64> {
         let mut drops = BTreeMap::new();
-        let mut add = |place: DropPlace, count: u64| *drops.entry(place).or_insert(0_u64) += count;
+        // A driver may say any number, and the watchdog must outlive it.
+        let mut add = |place: DropPlace, count: u64| {
+            let sum = drops.entry(place).or_insert(0_u64);
+            *sum = sum.saturating_add(count);
+        };
         let of = |name: &str| self.of(name).unwrap_or(0);
         add(DropPlace::Backlog, of("softnet.dropped"));
         add(DropPlace::FlowLimit, of("softnet.flow_limit"));
@@ -359,6 +363,27 @@ mod tests {
             unknown,
             BTreeMap::from([("net.eth0.rx_out_of_range_discards".to_owned(), 5)])
         );
+    }
+
+    /// A driver that says nonsense does not end the watchdog, which looks once a second.
+    #[test]
+    fn numbers_at_their_limit_are_added() {
+        let most = u64::MAX;
+        let fake = Fake::default();
+        for device in ["eth0", "eth1"] {
+            fake.set(&format!("sys/class/net/{device}/statistics/rx_packets"), "1");
+            let name = format!("ethtool/{device}/statistics");
+            fake.set(&name, &format!("rx_out_of_buffer: {most}"));
+        }
+        fake.set(
+            "proc/net/netstat",
+            &format!("TcpExt: TCPBacklogDrop TCPRcvQDrop\nTcpExt: {most} {most}"),
+        );
+        fake.set("proc/stat", &format!("cpu0 {most} {most} 0 0 0 0 {most}"));
+        fake.set("proc/pressure/cpu", &format!("some total={most}"));
+        let counters = Counters::read(&fake);
+        assert_eq!(counters.drops()[&DropPlace::NicRing], u64::MAX);
+        assert_eq!(counters.drops()[&DropPlace::SocketBuffer], u64::MAX);
     }
 
     #[test]

@@ -82,6 +82,20 @@ fn half_a_socket_is_a_node_of_its_own() {
     );
 }
 
+/// Lists of siblings that contradict each other: no CPU of node 1 is the first of its core.
+#[test]
+fn a_node_without_a_first_thread_is_divided_all_the_same() {
+    let host = fixtures::two_sockets();
+    let near = RuleInput::read(&host, Profile::Throughput).facts.topology.nodes[1].clone();
+    for cpu in near.cpus.iter() {
+        let siblings = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        host.set(&siblings, "0");
+    }
+    let found = found(&host, Profile::Throughput);
+    let irqs = items(&found).into_iter().filter(|item| item.contains(".irq="));
+    assert!(irqs.count() > 0, "{found:?}");
+}
+
 #[test]
 fn what_a_provider_drops_is_no_ring() {
     let found = found(&fixtures::cloud(), Profile::Throughput);

@@ -2,9 +2,10 @@
 //! a reset of a link or of a card's queues took away.
 //!
 //! Invariants: only knobs that such a reset affects are written, and only over the value that a
-//! reset leaves: values set by others are reported and left; an item that is lost repeatedly is
-//! left after a number of rewrites, because something else sets it; each write is in the journal;
-//! the checks cost at most a thousandth of a CPU.
+//! reset leaves: values set by others are reported and left; what was not written in this boot is
+//! not written here, because only the boot service checks whether it still may be; an item that is
+//! lost repeatedly is left after a number of rewrites, because something else sets it; each write is
+//! in the journal; the checks cost at most a thousandth of a CPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -43,6 +44,8 @@ pub enum Verdict {
     Gone,
     /// It comes into effect when the host starts again.
     Waiting,
+    /// It is kept, and this boot has not applied it again.
+    Unapplied,
 }
 
 /// An item as found by a check.
@@ -104,12 +107,22 @@ fn look_at(
                 transaction: transaction.id.clone(),
                 item: entry.item.clone(),
                 left: left.clone(),
-                verdict: verdict(tree, knob.as_ref(), entry, left, found.as_deref()),
+                verdict: match verdict(tree, knob.as_ref(), entry, left, found.as_deref()) {
+                    Verdict::Lost | Verdict::Drifted if !is_of_boot(transaction, entry, boot) => {
+                        Verdict::Unapplied
+                    }
+                    verdict => verdict,
+                },
                 found,
             });
         }
     }
     seen
+}
+
+/// Returns whether a value was there in this boot.
+fn is_of_boot(transaction: &Transaction, entry: &Entry, boot: &str) -> bool {
+    transaction.boot == boot || knob::outlives_boot(&entry.item)
 }
 
 fn verdict(
@@ -210,6 +223,7 @@ impl Watch {
                     Verdict::Same => "is back",
                     Verdict::Waiting => "waits for the next start",
                     Verdict::Gone => "there is no such knob now",
+                    Verdict::Unapplied => "left: kept, and not applied since the start",
                     Verdict::Lost | Verdict::Drifted => "left: somebody else set it",
                 };
                 let done = done.to_owned();
@@ -239,8 +253,9 @@ impl Watch {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::lock(state, boot).map_err(|error| text(&error))?;
         let now = store.transactions().map_err(|error| text(&error))?;
-        // An item undone a moment ago must not be rewritten.
-        let still = look(tree, boot, &now);
+        // An item undone a moment ago must not be rewritten. Only this one is read: the others'
+        // turn comes, and the lock is held.
+        let still = look_at(tree, boot, &now, |item| item == seen.item);
         if !still.iter().any(|one| one == seen) {
             return Err("left: it has changed meanwhile".to_owned());
         }

@@ -253,6 +253,9 @@ pub(super) fn verify(place: &CommandPlace) -> anyhow::Result<Exit> {
                 Verdict::Drifted => format!("drifted: {found}"),
                 Verdict::Gone => "gone".to_owned(),
                 Verdict::Waiting => "comes into effect when the host starts again".to_owned(),
+                Verdict::Unapplied => {
+                    format!("kept, and not applied since the start (forebay tune boot): {found}")
+                }
             };
             let WatchedItem { item, left, .. } = one.clone();
             vec![item, left, said, one.transaction.clone()]

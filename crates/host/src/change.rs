@@ -291,13 +291,19 @@ pub fn undo(
         );
     }
     let mut done = Vec::new();
+    // A full disk keeps records from being written, and nothing from being taken back.
+    let mut unwritten = None;
     for transaction in transactions.iter().rev() {
         if only.is_some_and(|only| only != transaction.id) {
             continue;
         }
         match transaction.standing(&boot) {
             TransactionStanding::Closed => {}
-            TransactionStanding::Expired => close(&store, transaction, "expired")?,
+            TransactionStanding::Expired => {
+                if let Err(error) = close(&store, transaction, "expired") {
+                    unwritten.get_or_insert(error);
+                }
+            }
             // The report contains the damaged transaction, although the others are taken back.
             TransactionStanding::Damaged => {
                 done.push((
@@ -310,9 +316,14 @@ pub fn undo(
                 if item.is_some_and(|item| !has(transaction, item)) {
                     continue;
                 }
-                let mut log = store.append_to(&transaction.id)?;
-                let undone = undo::undo(tree, &mut log, transaction, item)?;
-                done.push((transaction.id.clone(), undone));
+                let mut log = store.to_take_back(&transaction.id);
+                match undo::undo(tree, &mut *log, transaction, item) {
+                    Ok(undone) => done.push((transaction.id.clone(), undone)),
+                    Err(error) => {
+                        let error = anyhow::Error::new(error).context(transaction.id.clone());
+                        unwritten.get_or_insert(error);
+                    }
+                }
                 if to.is_none() {
                     break;
                 }
@@ -322,7 +333,10 @@ pub fn undo(
             break;
         }
     }
-    Ok(done)
+    match unwritten {
+        None => Ok(done),
+        Some(error) => Err(error),
+    }
 }
 
 fn close(store: &Store, transaction: &Transaction, why: &str) -> anyhow::Result<()> {

@@ -21,6 +21,7 @@ use crate::knob::{self, Knob};
 use crate::root::Tree;
 use crate::transaction::{Entry, ItemState, Transaction, TransactionStanding};
 use crate::undo::network;
+use crate::watchdog;
 
 /// Shortest time between two checks.
 const LOOK_MS: u64 = 1_000;
@@ -183,6 +184,8 @@ pub struct Watch {
     transactions: Vec<Transaction>,
     last: BTreeMap<String, Verdict>,
     written: BTreeMap<String, Vec<u64>>,
+    /// Transactions whose watchdog did not run at the last look.
+    alone: Vec<String>,
 }
 
 impl Watch {
@@ -232,6 +235,14 @@ impl Watch {
         }
         self.last = last;
         Ok(told)
+    }
+
+    /// Returns the open transactions that had no watchdog at two looks: it was killed, and another
+    /// one is needed. At the first look `apply` may be about to start it.
+    pub fn orphans(&mut self, tree: &dyn Tree, state: &Path) -> Vec<String> {
+        let now = watchdog::orphans(state, &boot::id(tree), &self.transactions);
+        let before = std::mem::replace(&mut self.alone, now.clone());
+        now.into_iter().filter(|id| before.contains(id)).collect()
     }
 
     /// Rewrites an item, under the lock, if its transaction is still in effect.

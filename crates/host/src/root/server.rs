@@ -76,7 +76,11 @@ fn threads() -> io::Result<Vec<Pid>> {
 pub(super) fn read() -> io::Result<String> {
     let mut all: Option<Cpus> = None;
     for thread in threads()? {
-        let set = sched_getaffinity(Some(thread))?;
+        let set = match sched_getaffinity(Some(thread)) {
+            // It ended meanwhile.
+            Err(rustix::io::Errno::SRCH) => continue,
+            set => set?,
+        };
         let cpus: Cpus = (0..CpuSet::MAX_CPU)
             .filter(|cpu| set.is_set(*cpu))
             .collect();

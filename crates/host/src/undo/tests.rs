@@ -533,6 +533,23 @@ fn what_cannot_be_read_is_not_settled_and_what_is_gone_is() {
     );
 }
 
+/// A card that was taken out says `ENODEV`; without this its transaction would stay open, and keep
+/// every other plan from being applied.
+#[test]
+fn a_card_that_is_gone_is_settled() {
+    for errno in [Errno::NODEV, Errno::NXIO, Errno::SRCH] {
+        let dir = scratch();
+        let fake = host();
+        applied(&fake, dir.path(), "net.eth0.features", "gro=0");
+        fake.becomes("ethtool/eth0/features", Habit::Fails(errno));
+        assert!(matches!(
+            undo_to_the_end(&fake, dir.path())[0].outcome,
+            UndoOutcome::Gone { .. }
+        ));
+        assert!(transactions(dir.path()).unwrap()[0].closed.is_some());
+    }
+}
+
 #[test]
 fn after_an_item_that_does_not_work_nothing_more_is_written() {
     let dir = scratch();

@@ -178,6 +178,38 @@ fn who_takes_it_away_again_and_again_is_not_fought() {
 }
 
 #[test]
+fn a_change_whose_watchdog_was_killed_gets_another_one() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    let changes = [Change {
+        item: "sysctl.vm.swappiness".to_owned(),
+        want: "1".to_owned(),
+    }];
+    let order = Order {
+        changes: &changes,
+        confirm_within_ms: Some(60_000),
+        ..Order::default()
+    };
+    let begun = change::begin(&fake, state.path(), order, |_| Ok(()));
+    let id = begun.unwrap().unwrap().transaction;
+    let mut watch = Watch::default();
+    let mut orphans = || {
+        watch.look(&fake, state.path(), 0).unwrap();
+        watch.orphans(&fake, state.path())
+    };
+    assert!(orphans().is_empty(), "it may be about to start");
+    assert_eq!(orphans(), [id.clone()]);
+    let lock = std::fs::File::create(state.path().join(format!("{id}.watch"))).unwrap();
+    lock.lock().unwrap();
+    assert!(orphans().is_empty(), "it runs");
+    drop(lock);
+    change::confirm(&fake, state.path(), &id, false)
+        .unwrap()
+        .unwrap();
+    assert!(orphans().is_empty() && orphans().is_empty(), "it is kept");
+}
+
+#[test]
 fn looking_takes_no_more_than_a_thousandth_of_a_cpu() {
     assert_eq!(Watch::wait_ms(100), LOOK_MS);
     assert_eq!(Watch::wait_ms(5_000), 5_000);

@@ -25,6 +25,8 @@ use crate::firmware::{self, Firmware, Setting};
 
 /// Limit on the size of a file; the kernel's are smaller.
 const FILE_BYTES_MAX: u64 = 8 << 20;
+/// Limit on what is overwritten behind a value; no file of one value is that long.
+const REST_BYTES_MAX: usize = 64 << 10;
 
 /// A host as names and texts.
 pub trait Tree {
@@ -161,17 +163,24 @@ impl Tree for Root {
             return firmware.write(&setting, text);
         }
         let mut file = self.open(name, OFlags::WRONLY)?;
-        // The kernel takes a value whole: one call, as from `echo`.
-        let line = format!("{text}\n");
+        let is_regular = !self.is_this_machine() || name.starts_with("etc/");
+        // The kernel takes a value whole: one call, as from `echo`. A regular file may be longer:
+        // its rest is overwritten by the same call, because a kill behind it would leave a mixture.
+        let mut line = format!("{text}\n");
+        let length = line.len();
+        if is_regular {
+            let old = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+            let rest = old.saturating_sub(length).min(REST_BYTES_MAX);
+            line.extend(std::iter::repeat_n('\n', rest));
+        }
         let written = file.write(line.as_bytes())?;
         if written != line.len() {
             let what = format!("{written} of {} bytes were taken", line.len());
             return Err(io::Error::new(io::ErrorKind::WriteZero, what));
         }
-        if !self.is_this_machine() || name.starts_with("etc/") {
-            // A regular file, which a shorter text must truncate; truncating it before the write
-            // would leave it empty for a moment.
-            file.set_len(line.len() as u64)?;
+        if is_regular {
+            // Truncating it before the write would leave it empty for a moment.
+            file.set_len(length as u64)?;
         }
         if name.starts_with("etc/") {
             file.sync_all()?;
@@ -281,6 +290,9 @@ mod tests {
         std::fs::write(dir.path().join("there"), "4096\n").unwrap();
         root.write("there", "8").unwrap();
         assert_eq!(root.read("there").unwrap(), "8\n");
+        root.write("there", "0-31,40").unwrap();
+        root.write("there", "4-7").unwrap();
+        assert_eq!(root.read("there").unwrap(), "4-7\n");
         assert_eq!(root.number("there"), Some(8));
     }
 

@@ -163,12 +163,13 @@ impl Tree for Root {
             return firmware.write(&setting, text);
         }
         let mut file = self.open(name, OFlags::WRONLY)?;
-        let is_regular = !self.is_this_machine() || name.starts_with("etc/");
-        // The kernel takes a value whole: one call, as from `echo`. A regular file may be longer:
-        // its rest is overwritten by the same call, because a kill behind it would leave a mixture.
+        let is_of_disk = name.starts_with("etc/");
+        // The kernel takes a value whole: one call, as from `echo`. A file of the disk may be
+        // longer: its rest is overwritten by the same call, because a kill behind it would leave a
+        // mixture.
         let mut line = format!("{text}\n");
         let length = line.len();
-        if is_regular {
+        if is_of_disk {
             let old = usize::try_from(file.metadata()?.len()).unwrap_or(0);
             let rest = old.saturating_sub(length).min(REST_BYTES_MAX);
             line.extend(std::iter::repeat_n('\n', rest));
@@ -178,11 +179,12 @@ impl Tree for Root {
             let what = format!("{written} of {} bytes were taken", line.len());
             return Err(io::Error::new(io::ErrorKind::WriteZero, what));
         }
-        if is_regular {
-            // Truncating it before the write would leave it empty for a moment.
+        if !self.is_this_machine() || is_of_disk {
+            // A regular file, which a shorter text must truncate; truncating it before the write
+            // would leave it empty for a moment.
             file.set_len(length as u64)?;
         }
-        if name.starts_with("etc/") {
+        if is_of_disk {
             file.sync_all()?;
         }
         Ok(())
@@ -290,9 +292,10 @@ mod tests {
         std::fs::write(dir.path().join("there"), "4096\n").unwrap();
         root.write("there", "8").unwrap();
         assert_eq!(root.read("there").unwrap(), "8\n");
-        root.write("there", "0-31,40").unwrap();
-        root.write("there", "4-7").unwrap();
-        assert_eq!(root.read("there").unwrap(), "4-7\n");
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        std::fs::write(dir.path().join("etc/cpus"), "0-31,40\n").unwrap();
+        root.write("etc/cpus", "4-7").unwrap();
+        assert_eq!(root.read("etc/cpus").unwrap(), "4-7\n");
         assert_eq!(root.number("there"), Some(8));
     }
 

@@ -90,6 +90,34 @@ fn owners_are_programs_and_files() {
     assert_eq!(owner("net.eth0.rings"), None);
 }
 
+/// Most of tuned's own profiles are made of others.
+#[test]
+fn what_a_profile_of_tuned_includes_is_its_own() {
+    let profile = |include: &str, section: &str| format!("[main]\ninclude={include}\n{section}\n");
+    let fake = Fake::new(&[
+        ("proc/8/comm", "tuned"),
+        ("etc/tuned/active_profile", "ours"),
+    ]);
+    fake.set(
+        "etc/tuned/profiles/ours/tuned.conf",
+        &profile("network-throughput", "[net]\nring=rx 4096"),
+    );
+    fake.set(
+        "usr/lib/tuned/profiles/network-throughput/tuned.conf",
+        &profile("throughput, ours", "[sysctl]\nnet.core.somaxconn=2048"),
+    );
+    fake.set(
+        "usr/lib/tuned/throughput/tuned.conf",
+        "[main]\n[disk]\nreadahead=4096\n",
+    );
+    let owners = Facts::read(&fake).owners;
+    let has = |id: &str| owners.iter().any(|owner| owner.has(id));
+    for id in ["net.eth0.rings", "sysctl.net.core.somaxconn", "block.vda.read_ahead_kb"] {
+        assert!(has(id), "{id}");
+    }
+    assert!(!has("cpu.policy0.governor"));
+}
+
 #[test]
 fn files_of_cards_and_units_of_other_tuners_own_their_knobs() {
     let wants = "etc/systemd/system/multi-user.target.wants/set_irq_affinity.service";

@@ -19,11 +19,46 @@ fn nothing_secret_is_recorded() {
         ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0"),
         ("sys/block/vda/serial", "secret-serial"),
         ("proc/cmdline", "isolcpus=2 root=secret -- --token secret"),
-        ("proc/cpuinfo", "model name : A\n"),
+        ("proc/cpuinfo", "model name : A\nSerial : secret\n"),
+        ("run/.containerenv", "name=\"secret\""),
+        (
+            "etc/sysctl.d/2.conf",
+            "net.ipv4.tcp_fastopen_key = secret\nkernel.hostname=secret\n",
+        ),
+        (
+            "etc/systemd/network/1.link",
+            "[Match]\nMACAddress=secret\nOriginalName=eth0\n[Link]\nAlias=secret\nRxBufferSize=8\n",
+        ),
+        ("proc/9/comm", "tuned"),
+        ("etc/tuned/active_profile", "a"),
+        (
+            "etc/tuned/a/tuned.conf",
+            "[main]\nsummary=secret\n[sysctl]\nvm.swappiness=secret\n[script]\nscript=secret\n",
+        ),
+        (
+            "etc/NetworkManager/system-connections/secret.nmconnection",
+            "[connection]\ninterface-name=eth0\n[wifi-security]\npsk=secret\n[ethtool]\nring-rx=8\n",
+        ),
+        ("sys/class/net/enx5254005ec4e7/operstate", "up"),
     ]);
     let entries = record(&fake);
     let text = format!("{entries:?}");
     assert!(!text.contains("secret"), "{text}");
+    assert!(!text.contains("5254005ec4e7"), "{text}");
+    assert!(entries.contains_key("sys/class/net/enx000000000001/operstate"));
+    // What the facts follow from is there.
+    let recorded = Fake::default();
+    for (name, entry) in &entries {
+        match entry {
+            Entry::Text(text) => recorded.set(name, text),
+            Entry::Link(target) => recorded.set_link(name, target),
+        }
+    }
+    let knobs = |tree: &Fake| -> Vec<Vec<String>> {
+        let owners = Facts::read(tree).owners;
+        owners.into_iter().map(|owner| owner.knobs).collect()
+    };
+    assert_eq!(knobs(&recorded), knobs(&fake));
     for name in [
         "proc/7/comm",
         "proc/cpuinfo",

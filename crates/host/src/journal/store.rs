@@ -267,7 +267,7 @@ fn ids(dir: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Returns whether a text is `SECONDS-NUMBER`, which cannot name any other file.
-fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     let is_number = |text: &str| {
         text.parse::<u64>()
             .is_ok_and(|number| number.to_string() == text)

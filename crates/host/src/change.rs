@@ -270,26 +270,7 @@ pub fn undo(
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
     let transactions = store.transactions()?;
-    for named in [to, only].into_iter().flatten() {
-        anyhow::ensure!(
-            transactions.iter().any(|one| one.id == named),
-            "there is no transaction {named}"
-        );
-    }
-    let has = |one: &Transaction, item: &str| {
-        let live = matches!(
-            one.standing(&boot),
-            TransactionStanding::Open | TransactionStanding::Confirmed
-        );
-        let mut entries = one.entries.iter();
-        live && entries.any(|entry| entry.item == item && entry.state != ItemState::Undone)
-    };
-    if let Some(item) = item {
-        anyhow::ensure!(
-            transactions.iter().any(|one| has(one, item)),
-            "no transaction that is in effect has {item}"
-        );
-    }
+    check(&transactions, &boot, which)?;
     let mut done = Vec::new();
     // A full disk keeps records from being written, and nothing from being taken back.
     let mut unwritten = None;
@@ -313,7 +294,7 @@ pub fn undo(
             }
             TransactionStanding::Open | TransactionStanding::Confirmed => {
                 // A selected item is taken back from the newest transaction that has it.
-                if item.is_some_and(|item| !has(transaction, item)) {
+                if item.is_some_and(|item| !has(transaction, item, &boot)) {
                     continue;
                 }
                 let mut log = store.to_take_back(&transaction.id);
@@ -337,6 +318,33 @@ pub fn undo(
         None => Ok(done),
         Some(error) => Err(error),
     }
+}
+
+/// Checks that what is selected is there.
+fn check(transactions: &[Transaction], boot: &str, which: UndoSelection) -> anyhow::Result<()> {
+    for named in [which.to, which.only].into_iter().flatten() {
+        anyhow::ensure!(
+            transactions.iter().any(|one| one.id == named),
+            "there is no transaction {named}"
+        );
+    }
+    if let Some(item) = which.item {
+        anyhow::ensure!(
+            transactions.iter().any(|one| has(one, item, boot)),
+            "no transaction that is in effect has {item}"
+        );
+    }
+    Ok(())
+}
+
+/// Returns whether a transaction in effect has an item that is not settled.
+fn has(one: &Transaction, item: &str, boot: &str) -> bool {
+    let live = matches!(
+        one.standing(boot),
+        TransactionStanding::Open | TransactionStanding::Confirmed
+    );
+    let mut entries = one.entries.iter();
+    live && entries.any(|entry| entry.item == item && entry.state != ItemState::Undone)
 }
 
 fn close(store: &Store, transaction: &Transaction, why: &str) -> anyhow::Result<()> {

@@ -121,8 +121,8 @@ pub fn runs(state: &Path, id: &str) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns the open transactions that nobody takes back at their deadline: their watchdog was
-/// killed.
+/// Returns the open transactions without a watchdog, which would not be taken back at their
+/// deadline: it was killed.
 pub fn orphans(state: &Path, boot: &str, transactions: &[Transaction]) -> Vec<String> {
     let waits = |one: &&Transaction| deadline(one, boot).is_some();
     // One that cannot be asked is asked again.
@@ -254,7 +254,7 @@ fn take_back(
     Ok((!undone.iter().any(is_refused)).then_some(undone))
 }
 
-/// The journal of a transaction whose own is gone: nobody reads what would be written.
+/// The journal of a transaction whose own is gone: no command would read it.
 struct NoJournal;
 
 impl Log for NoJournal {
@@ -265,12 +265,12 @@ impl Log for NoJournal {
 
 /// Takes the lock of the journals, which other commands hold only briefly.
 ///
-/// None without the directory, or if it cannot be used for long (`lost`): then nobody else can use
-/// it either.
+/// None without the directory, or if it cannot be used for long (`lost`): then no other command can
+/// use it either.
 fn lock(state: &Path, boot: &str, lost: bool) -> Option<Store> {
     let until = boot::now_ms().saturating_add(PATIENCE_MS);
     loop {
-        // The lock would make the directory anew.
+        // The lock would make the directory again.
         if !state.exists() {
             return None;
         }
@@ -327,7 +327,7 @@ mod tests {
 
     const SWAPPINESS: &str = "proc/sys/vm/swappiness";
 
-    /// A change that nobody confirmed, whose deadline is in a moment; returns its transaction.
+    /// An unconfirmed change, whose deadline is in a moment; returns its transaction.
     fn applied(fake: &Fake, state: &Path) -> String {
         let changes = [Change {
             item: "sysctl.vm.swappiness".to_owned(),

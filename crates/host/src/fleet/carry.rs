@@ -5,7 +5,7 @@
 //! TEXT}}`; a host that is missing in the answer was not reached. `{plan}` among the arguments
 //! stands for the path of the plan on that host. Invariants: this module, not the carrier,
 //! interprets the answers, by exit code and JSON; a carrier that does not end in its time has reached
-//! nobody, so that a host that hangs does not hold the rollout.
+//! no host, so that one that hangs does not hold the rollout.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

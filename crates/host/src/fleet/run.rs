@@ -100,25 +100,8 @@ fn one(
     if answers.values().all(|came| *came == HostAnswer::Unreachable) {
         desk.tell("none of them answered");
     }
-    // A host may refuse because both a killed controller and this one sent the command.
-    let refused =
-        |came: &HostAnswer| step == Step::Apply && matches!(came, HostAnswer::Failed { .. });
-    let again: Vec<String> = hosts
-        .iter()
-        .filter(|host| answers.get(*host).is_some_and(refused))
-        .cloned()
-        .collect();
-    if !again.is_empty() {
-        for (host, came) in ask(design, state, carrier, Step::Settle, &again)? {
-            if matches!(
-                came,
-                HostAnswer::Done {
-                    transaction: Some(_)
-                }
-            ) {
-                answers.insert(host, came);
-            }
-        }
+    if step == Step::Apply {
+        ask_again(design, state, carrier, &mut answers)?;
     }
     if step == Step::Verify {
         ask_gate(&mut answers, desk);
@@ -140,6 +123,35 @@ fn one(
     if later {
         let until = desk.now_ms().saturating_add(AGAIN_MS);
         desk.wait(until);
+    }
+    Ok(())
+}
+
+/// Asks hosts that refused the plan whether they have it: both a killed controller and this one may
+/// have sent the command.
+fn ask_again(
+    design: &Rollout,
+    state: &RolloutState,
+    carrier: &mut dyn Carrier,
+    answers: &mut BTreeMap<String, HostAnswer>,
+) -> anyhow::Result<()> {
+    let refused = answers
+        .iter()
+        .filter(|(_, came)| matches!(came, HostAnswer::Failed { .. }));
+    let again: Vec<String> = refused.map(|(host, _)| host.clone()).collect();
+    if again.is_empty() {
+        return Ok(());
+    }
+    for (host, came) in ask(design, state, carrier, Step::Settle, &again)? {
+        let has_it = matches!(
+            came,
+            HostAnswer::Done {
+                transaction: Some(_)
+            }
+        );
+        if has_it {
+            answers.insert(host, came);
+        }
     }
     Ok(())
 }

@@ -55,7 +55,7 @@ struct World {
     /// The host that cannot be drained, and the one that does not come back with the change.
     full: Option<String>,
     lost: Option<String>,
-    /// An operator aborts it after so many steps, while it runs.
+    /// The number of steps after which an operator aborts it, while it runs.
     abort_behind: Option<usize>,
     /// The host whose answer to this command is lost, though it was carried out.
     deaf: Option<(&'static str, String)>,

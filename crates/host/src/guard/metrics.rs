@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(read("http://127.0.0.1:1/metrics"), None);
     }
 
-    /// Somebody else has the port, and gives a byte at a time.
+    /// Another program has the port, and gives a byte at a time.
     #[test]
     fn a_page_that_does_not_end_is_given_up() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -45,7 +45,7 @@ fn a_host_that_was_out_of_reach_is_told_to_take_the_plan_back_too() {
     assert_eq!(stopped, None);
     assert!(world.has.is_empty(), "{:?}", world.has);
     assert_eq!(stands(&state, &HostStanding::Confirmed), 0);
-    // One that does not answer to this either is told once.
+    // One that does not answer to this either gets the command once.
     let world = World {
         deaf: Some(("undo", of_stage(1))),
         bad: Some(of_stage(2)),

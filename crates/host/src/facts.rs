@@ -10,6 +10,7 @@ pub mod interrupts;
 pub mod machine;
 pub mod net;
 pub mod owners;
+pub mod queues;
 pub mod topology;
 
 use serde::Serialize;

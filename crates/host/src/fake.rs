@@ -48,6 +48,7 @@ pub(crate) struct Fake {
     habits: RefCell<BTreeMap<String, Habit>>,
     life: RefCell<Option<Rc<Life>>>,
     pub(crate) writes: Cell<u64>,
+    reads: RefCell<BTreeMap<String, u64>>,
 }
 
 /// The number of steps until a process is killed, by a panic that a test catches.
@@ -113,6 +114,11 @@ impl Fake {
     /// Counts each write from now on as a step of this life.
     pub(crate) fn lives(&self, life: Option<Rc<Life>>) {
         *self.life.borrow_mut() = life;
+    }
+
+    /// Returns how often a file was read.
+    pub(crate) fn reads_of(&self, name: &str) -> u64 {
+        self.reads.borrow().get(name).copied().unwrap_or(0)
     }
 
     pub(crate) fn files(&self) -> BTreeMap<String, String> {
@@ -278,6 +284,7 @@ fn with_fields(shown: &str, wanted: &str) -> String {
 
 impl Tree for Fake {
     fn read(&self, name: &str) -> io::Result<String> {
+        *self.reads.borrow_mut().entry(name.to_owned()).or_default() += 1;
         if let Some(Habit::Fails(errno)) = self.habits.borrow().get(name) {
             return Err((*errno).into());
         }

@@ -3,8 +3,8 @@
 //!
 //! Names are relative (`proc/sys/vm/swappiness`). Settings without a file also have names, so that
 //! a recorded tree contains everything: rings and channels of a network card below `ethtool/`, the
-//! CPUs of a card's threads below `napi/`, those of the broker in `server/cpus`, drops of queues in
-//! `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
+//! CPUs of a card's threads below `napi/`, what polls its queues below `netdev/`, the CPUs of the
+//! broker in `server/cpus`, drops of queues in `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
 //! controller is named. Invariants: neither a name nor a link leads out of the root, because a
 //! recorded tree may come from a stranger; every read is bounded; a write is one call to an
 //! existing file.
@@ -128,6 +128,11 @@ impl Tree for Root {
             && let Some(thread) = name.strip_prefix(threads::PREFIX)
         {
             return threads::read(thread);
+        }
+        if self.is_this_machine()
+            && let Some(device) = name.strip_prefix(nic::QUEUES)
+        {
+            return nic::queues(device);
         }
         match name {
             nic::QDISC if self.is_this_machine() => return nic::qdiscs(),

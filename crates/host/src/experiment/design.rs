@@ -13,7 +13,7 @@ use crate::guard::Guard;
 /// The version of the file format that this program reads.
 const VERSION: u32 = 1;
 /// Largest accepted number of pairs.
-const PAIRS_MAX: usize = 10_000;
+pub(crate) const PAIRS_MAX: usize = 10_000;
 
 /// The content of the file.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]

@@ -144,7 +144,8 @@ fn instruction_sets(cpuinfo: &str) -> Option<String> {
     Some(found.join(" "))
 }
 
-fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
+/// Returns a line of the kernel's account of memory.
+pub(crate) fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
     let meminfo = tree.text("proc/meminfo")?;
     let value = after(&meminfo, name, ':')?;
     value.split(' ').next()?.parse().ok()

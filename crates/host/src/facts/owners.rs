@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::interrupts;
+use super::interrupts::{self, OfQueues};
 use crate::root::Tree;
 
 /// Directories of settings that are applied at every boot, in order of precedence.
@@ -263,19 +263,12 @@ fn of_irqbalance(tree: &dyn Tree, pid: &str) -> Vec<String> {
         return vec!["*.irq".to_owned()];
     }
     let mut knobs = Vec::new();
+    let all = interrupts::all(tree);
     for device in tree.names("sys/class/net") {
-        for one in interrupts::of_device(tree, &device) {
-            let Some(queue) =
-                interrupts::queue_of(&one.name).filter(|_| !banned.contains(&one.number))
-            else {
-                continue;
-            };
-            let directions = [("rx", queue.receives), ("tx", queue.sends)];
-            let has = directions.iter().filter(|(_, has)| *has);
-            knobs.extend(
-                has.map(|(direction, _)| format!("net.{device}.{direction}-{}.irq", queue.number)),
-            );
-        }
+        let of_card = OfQueues::read(tree, &all, &device);
+        let queues = of_card.each().into_iter();
+        let taken = queues.filter(|(_, number)| !banned.contains(number));
+        knobs.extend(taken.map(|(queue, _)| format!("net.{device}.{queue}.irq")));
     }
     knobs
 }

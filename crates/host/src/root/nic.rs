@@ -1,7 +1,7 @@
 //! The settings of a network card that need an `ioctl`, under names like files: `DEVICE/rings`,
 //! `DEVICE/channels`, `DEVICE/coalescing`, `DEVICE/pause`, `DEVICE/features`, `DEVICE/rss`
-//! (readable and writable) and `DEVICE/statistics`; and what the queues of all cards dropped, as
-//! `qdisc/all`.
+//! (readable and writable) and `DEVICE/statistics`; what polls its queues, as `netdev/DEVICE`; and
+//! what the queues of all cards dropped, as `qdisc/all`.
 //!
 //! Texts are `rx=256 tx=256 rx_max=4096`; fields that a write does not name stay unchanged. `rss`
 //! is the queue of each entry of the table, or `equal=4` in a write. Invariant: an operation that a
@@ -12,12 +12,14 @@ use std::io;
 
 use platform::bounded;
 use platform::os::ethtool::{self, Field, Table, features, rss};
-use platform::os::qdisc;
+use platform::os::{netdev, qdisc};
 
 use crate::form::{Spread, fields, spread};
 
 /// Prefix of these names.
 pub(super) const PREFIX: &str = "ethtool/";
+/// Prefix of the names of what polls queues.
+pub(super) const QUEUES: &str = "netdev/";
 /// The name of what the queues dropped.
 pub(super) const QDISC: &str = "qdisc/all";
 
@@ -98,6 +100,30 @@ pub(super) fn write(name: &str, text: &str) -> io::Result<()> {
         }
         CardSetting::Statistics => Err(io::ErrorKind::PermissionDenied.into()),
     }
+}
+
+/// Returns what polls each queue of a device, a line per queue.
+pub(super) fn queues(device: &str) -> io::Result<String> {
+    // A name with a way in it could lead to another file.
+    if device.is_empty() || device.contains('/') {
+        return Err(io::ErrorKind::NotFound.into());
+    }
+    let index = bounded::kernel_text(format!("/sys/class/net/{device}/ifindex"))?;
+    let index = index.trim().parse();
+    let found = netdev::queues(index.map_err(|_| io::ErrorKind::InvalidData)?)?;
+    let mut text = String::new();
+    for one in found {
+        let direction = if one.sends { "tx" } else { "rx" };
+        let _ = write!(text, "{direction}-{}", one.number);
+        let fields = [("napi", one.napi), ("irq", one.irq), ("thread", one.thread)];
+        for (name, value) in fields {
+            if let Some(value) = value {
+                let _ = write!(text, " {name}={value}");
+            }
+        }
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// Returns what the queue at the root of each device has dropped, a line per device.

@@ -1,4 +1,7 @@
 //! Contested settings: proposed as experiments, and only applied if named.
+//!
+//! Huge pages are not among them: the broker has small pages only, whatever the setting is, unless
+//! a tier is mapped persistent memory, and then its mappings have huge ones by their own alignment.
 
 use super::{Advice, Confidence, Profile, RuleInput, RuleOutput, RuleReasons};
 
@@ -7,23 +10,6 @@ pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
         return;
     }
     let said = |why: &str| RuleReasons::new(Confidence::Experiment, "", why);
-    let pages = seen
-        .knobs
-        .get("mm.thp.enabled")
-        .map(|(_, now)| now.as_str());
-    let (want, why) = match (seen.profile, pages) {
-        (Profile::Keyed, Some(_)) => (
-            Some("always"),
-            "an index that is read at random misses less with huge pages, which cost stalls when they are made",
-        ),
-        (_, Some("always")) => (
-            Some("madvise"),
-            "huge pages save misses and cost stalls when they are made: others advise opposites",
-        ),
-        _ => (None, ""),
-    };
-    let pages = want.and_then(|want| seen.item("mm.thp.enabled", want, said(why)));
-    found.items.extend(pages);
     if seen.profile == Profile::Keyed && seen.facts.topology.nodes.len() > 1 {
         let why =
             "pages that are moved between nodes take time, and an index is used from all of them";

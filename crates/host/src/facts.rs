@@ -8,8 +8,10 @@ pub mod block;
 pub mod boot;
 pub mod interrupts;
 pub mod machine;
+pub mod mounts;
 pub mod net;
 pub mod owners;
+pub mod pmem;
 pub mod queues;
 pub mod topology;
 
@@ -28,6 +30,10 @@ pub struct Facts {
     pub nics: Vec<net::Nic>,
     /// Block devices.
     pub disks: Vec<block::Disk>,
+    /// File systems on block devices.
+    pub mounts: Vec<mounts::Mount>,
+    /// Namespaces of persistent memory.
+    pub pmem: Vec<pmem::Namespace>,
     /// Other programs and files that set knobs.
     pub owners: Vec<owners::Owner>,
 }
@@ -41,6 +47,8 @@ impl Facts {
             topology,
             nics: net::all(tree),
             disks: block::all(tree),
+            mounts: mounts::all(tree),
+            pmem: pmem::all(tree),
             owners: owners::all(tree),
         }
     }

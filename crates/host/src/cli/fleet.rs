@@ -165,8 +165,8 @@ fn assignments(arms: &Arms) -> f64 {
 }
 
 /// Returns whether a number can be the drops of a day: sums of larger ones would be infinite.
-fn is_count(drops: &f64) -> bool {
-    (0.0..=DROPS_MAX).contains(drops)
+fn is_count(drops: f64) -> bool {
+    (0.0..=DROPS_MAX).contains(&drops)
 }
 
 fn compare(place: &CommandPlace, arms: &Path, days: &Path, threshold: f64) -> anyhow::Result<Exit> {
@@ -188,7 +188,7 @@ fn compare(place: &CommandPlace, arms: &Path, days: &Path, threshold: f64) -> an
         anyhow::ensure!(
             [&days.before, &days.after]
                 .iter()
-                .all(|days| !days.is_empty() && days.iter().all(is_count)),
+                .all(|days| !days.is_empty() && days.iter().all(|drops| is_count(*drops))),
             "{name}: its days before and after are numbers from 0 to {DROPS_MAX:e}, at least one of each"
         );
         hosts.push(Days {

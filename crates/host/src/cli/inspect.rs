@@ -12,6 +12,8 @@ use crate::counter::{Counters, DropPlace};
 use crate::drop_reason::Tracer;
 use crate::facts::Facts;
 use crate::facts::boot::{Boot, IdleState};
+use crate::facts::mounts::Mount;
+use crate::facts::pmem::Namespace;
 use crate::firmware;
 use crate::knob::{self, Class};
 use crate::root::Tree as _;
@@ -136,6 +138,13 @@ fn text(inspected: &Inspection) -> String {
         let cache = disk.write_cache.clone().unwrap_or_default();
         vec![disk.name.clone(), kind.to_owned(), scheduler, cache]
     };
+    let mount = |mount: &Mount| {
+        vec![
+            format!("  {}", mount.disk),
+            mount.kind.clone(),
+            mount.options.join(","),
+        ]
+    };
     let dropped = |drops: &Drops| {
         let place = serde_json::to_value(drops.place).ok();
         let place = place.and_then(|place| Some(place.as_str()?.replace('_', " ")));
@@ -159,6 +168,14 @@ fn text(inspected: &Inspection) -> String {
         table(&host(inspected)),
         table(&facts.nics.iter().map(nic).collect::<Vec<_>>()),
         table(&facts.disks.iter().map(disk).collect::<Vec<_>>()),
+        titled(
+            "file systems",
+            &facts.mounts.iter().map(mount).collect::<Vec<_>>(),
+        ),
+        titled(
+            "persistent memory (another mode erases it)",
+            &facts.pmem.iter().map(namespace).collect::<Vec<_>>(),
+        ),
         "dropped since the start\n".to_owned()
             + &table(&inspected.drops.iter().map(dropped).collect::<Vec<_>>()),
         unknown(&inspected.unknown),
@@ -169,6 +186,26 @@ fn text(inspected: &Inspection) -> String {
     .filter(|part| !part.is_empty())
     .collect::<Vec<_>>()
     .join("\n")
+}
+
+/// Returns rows with a title; empty without any.
+fn titled(title: &str, rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{title}\n{}", table(rows))
+}
+
+fn namespace(one: &Namespace) -> Vec<String> {
+    let unknown = || "?".to_owned();
+    vec![
+        format!("  {}", one.name),
+        one.mode.clone().unwrap_or_else(unknown),
+        one.bytes.map_or_else(unknown, |bytes| format!("{bytes} bytes")),
+        one.node
+            .map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}")),
+        one.disk.clone().unwrap_or_default(),
+    ]
 }
 
 /// Returns the counters of drivers that may be drops; empty without any.

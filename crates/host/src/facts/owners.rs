@@ -1,6 +1,8 @@
 //! Other programs and files that set knobs on this host. A knob with another owner is not written:
 //! two tools that undo each other are worse than none.
 
+pub(crate) mod cloud;
+
 use serde::Serialize;
 
 use super::interrupts::{self, OfQueues};
@@ -150,6 +152,7 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Owner> {
             .iter()
             .filter_map(|name| of_connection(tree, &format!("{CONNECTIONS}/{name}"))),
     );
+    owners.extend(cloud::all(tree));
     for (unit, knobs) in UNITS {
         let wants = tree.names(WANTS);
         if wants.iter().any(|name| name == unit) {

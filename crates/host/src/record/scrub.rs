@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::Entry;
-use crate::facts::{boot, owners};
+use crate::facts::{boot, mounts, owners};
 
 /// Beginning of the names of cards that are named by their hardware address, before its digits.
 const BY_ADDRESS: &str = "enx";
@@ -61,10 +61,12 @@ fn of_entry(name: &str, entry: &Entry) -> Option<Entry> {
         () if name == "proc/cmdline" => boot::options(text).join(" ") + "\n",
         () if is_of_process("/cmdline") => owners::banned_of(text),
         () if name == "proc/cpuinfo" => lines(text, |line| !line.starts_with("Serial")),
+        () if name == "proc/self/mountinfo" => mounts::without_names(text),
         () if name.contains("/sysctl.") => owners::sysctls_of(text),
         () if name.ends_with(".link") => owners::links_of(text),
         () if name.ends_with("/tuned.conf") => owners::profile_of(text),
         () if owners::is_of_manager(name) => owners::settings_of(text),
+        () if owners::cloud::is_of_cloud(name) => owners::cloud::told(text),
         () => text.clone(),
     }))
 }

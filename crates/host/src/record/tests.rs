@@ -40,6 +40,10 @@ fn nothing_secret_is_recorded() {
             "[connection]\ninterface-name=eth0\n[wifi-security]\npsk=secret\n[ethtool]\nring-rx=8\n",
         ),
         ("sys/class/net/enx5254005ec4e7/operstate", "up"),
+        (
+            "etc/cloud/cloud.cfg",
+            "password: secret\nruncmd: [sysctl -w vm.swappiness=1]\n",
+        ),
     ]);
     let entries = record(&fake);
     let text = format!("{entries:?}");
@@ -162,6 +166,9 @@ fn every_name_that_is_read_exists_on_some_kernel() {
         "run/.containerenv",
         "etc/sysctl.conf",
         "etc/tuned/active_profile",
+        "etc/cloud/cloud.cfg",
+        "etc/cloud/cloud-init.disabled",
+        "var/lib/cloud/instance/cloud-config.txt",
         "etc/forebay/cpus",
         // Of a broker, where one runs.
         "server/cpus",

@@ -7,6 +7,7 @@
 pub mod block;
 pub mod boot;
 pub mod interrupts;
+pub mod loader;
 pub mod machine;
 pub mod mounts;
 pub mod net;

@@ -141,7 +141,7 @@ pub fn turn(id: &str) -> u8 {
     match (id.split('.').next().unwrap_or_default(), last) {
         ("net", "channels") => 0,
         ("net", "rings") => 1,
-        ("net", "rss") => 2,
+        ("net", "rss" | "rss_key" | "rss_fields") => 2,
         ("net", "coalescing") => 3,
         ("net", "features") => 4,
         ("net", "irq" | "cpus") => 6,

@@ -1,4 +1,4 @@
-//! Network cards: channels, rings, the spread over queues, coalescing, features, pause frames,
+//! Network cards: channels, rings, the spread over queues and its hash, coalescing, features, pause frames,
 //! interrupts, polling threads, packet steering, the limit of bytes in a queue.
 
 use super::{Class, Form, Knob, is_plain};
@@ -9,6 +9,8 @@ const CHANNELS: &[&str] = &["rx", "tx", "other", "combined"];
 const RINGS: &[&str] = &["rx", "tx"];
 const PAUSE: &[&str] = &["autoneg", "rx", "tx"];
 const FEATURES: &[&str] = &["gro", "gro_hw", "gso", "lro", "rxhash", "tso"];
+/// Whether the ports of a flow count for its queue, beside the addresses.
+const HASH_FIELDS: &[&str] = &["tcp4_ports", "tcp6_ports", "udp4_ports", "udp6_ports"];
 const COALESCING: &[&str] = &[
     "rx_usecs",
     "rx_frames",
@@ -22,6 +24,8 @@ const OF_DEVICE: &[&str] = &[
     "channels",
     "rings",
     "rss",
+    "rss_key",
+    "rss_fields",
     "coalescing",
     "features",
     "pause",
@@ -75,6 +79,8 @@ fn of_device(device: &str, name: &str) -> Option<(String, Form, Class)> {
         "channels" => (card, Form::Fields(CHANNELS, 1024), Class::L),
         "rings" => (card, Form::Fields(RINGS, 65_536), Class::L),
         "rss" => (card, Form::Spread(1024), Class::F),
+        "rss_key" => (card, Form::Word, Class::F),
+        "rss_fields" => (card, Form::Fields(HASH_FIELDS, 1), Class::F),
         "coalescing" => (card, Form::Fields(COALESCING, 100_000), Class::O),
         "features" => (card, Form::Fields(FEATURES, 1), Class::F),
         "pause" => (card, Form::Fields(PAUSE, 1), Class::L),

@@ -12,6 +12,15 @@ use crate::facts::{boot, mounts, owners};
 /// Beginning of the names of cards that are named by their hardware address, before its digits.
 const BY_ADDRESS: &str = "enx";
 const ADDRESS_DIGITS: usize = 12;
+/// Files of which only that they are there counts; they hold names of containers, and options of the
+/// kernel.
+const MARKS: &[&str] = &[
+    ".dockerenv",
+    "run/.containerenv",
+    "run/ostree-booted",
+    "etc/default/grub",
+    "etc/kernelstub/configuration",
+];
 
 /// Returns what may be disclosed of the entries, by the name that it has then.
 pub(super) fn disclosed(found: &BTreeMap<String, Entry>) -> BTreeMap<String, Entry> {
@@ -56,11 +65,12 @@ fn of_entry(name: &str, entry: &Entry) -> Option<Entry> {
     Some(Entry::Text(match () {
         () if name == "proc/1/environ" || name.ends_with("boot_id") => return None,
         () if is_of_process("/comm") && !owners::is_program(text.trim()) => return None,
-        // Their being there is the fact; they hold names of containers.
-        () if [".dockerenv", "run/.containerenv"].contains(&name) => String::new(),
+        () if MARKS.contains(&name) || name.ends_with("/loader.conf") => String::new(),
         () if name == "proc/cmdline" => boot::options(text).join(" ") + "\n",
         () if is_of_process("/cmdline") => owners::banned_of(text),
         () if name == "proc/cpuinfo" => lines(text, |line| !line.starts_with("Serial")),
+        // Who knows the key can send packets that all come to one queue.
+        () if name.ends_with("/rss_key") => "0".repeat(text.trim().len()) + "\n",
         () if name == "proc/self/mountinfo" => mounts::without_names(text),
         () if name.contains("/sysctl.") => owners::sysctls_of(text),
         () if name.ends_with(".link") => owners::links_of(text),

@@ -40,6 +40,8 @@ fn nothing_secret_is_recorded() {
             "[connection]\ninterface-name=eth0\n[wifi-security]\npsk=secret\n[ethtool]\nring-rx=8\n",
         ),
         ("sys/class/net/enx5254005ec4e7/operstate", "up"),
+        ("ethtool/enx5254005ec4e7/rss_key", "c0ffee"),
+        ("etc/default/grub", "GRUB_CMDLINE_LINUX=secret"),
         (
             "etc/cloud/cloud.cfg",
             "password: secret\nruncmd: [sysctl -w vm.swappiness=1]\n",
@@ -49,6 +51,7 @@ fn nothing_secret_is_recorded() {
     let text = format!("{entries:?}");
     assert!(!text.contains("secret"), "{text}");
     assert!(!text.contains("5254005ec4e7"), "{text}");
+    assert!(!text.contains("c0ffee"), "{text}");
     assert!(entries.contains_key("sys/class/net/enx000000000001/operstate"));
     // What the facts follow from is there.
     let recorded = Fake::default();
@@ -168,6 +171,12 @@ fn every_name_that_is_read_exists_on_some_kernel() {
         "etc/tuned/active_profile",
         "etc/cloud/cloud.cfg",
         "etc/cloud/cloud-init.disabled",
+        "boot/loader/loader.conf",
+        "boot/efi/loader/loader.conf",
+        "efi/loader/loader.conf",
+        "etc/default/grub",
+        "etc/kernelstub/configuration",
+        "run/ostree-booted",
         "var/lib/cloud/instance/cloud-config.txt",
         "etc/forebay/cpus",
         // Of a broker, where one runs.

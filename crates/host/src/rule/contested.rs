@@ -27,6 +27,7 @@ pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
     }
     idle(seen, found);
     snoop(seen, found);
+    ticks(seen, found);
     for nic in crate::split::cards(&seen.facts) {
         let why = "packets of a flow are merged before the protocols see them: fewer turns, and a delay for small ones";
         let off = toml::Table::from_iter([("gro".to_owned(), toml::Value::from(0))]);
@@ -87,6 +88,27 @@ fn snoop(seen: &RuleInput, found: &mut RuleOutput) {
     );
     found.advice.push(Advice {
         about: id.to_owned(),
+        text,
+    });
+}
+
+/// Says how the kernel's ticks would be kept off the server's CPUs, which costs a restart.
+fn ticks(seen: &RuleInput, found: &mut RuleOutput) {
+    let boot = &seen.facts.boot;
+    let Some(split) = crate::split::split(&seen.facts) else {
+        return;
+    };
+    if boot.options.iter().any(|option| option.starts_with("nohz_full")) {
+        return;
+    }
+    let option = format!("nohz_full={}", split.server);
+    let how = crate::facts::loader::how(boot, &option);
+    let text = format!(
+        "a CPU with one busy thread is interrupted by no tick, and each change between threads costs more; as an item of a plan \
+         (boot.nohz_full) it is checked, on half of the hosts of each site (fleet assign) it is compared: {how}"
+    );
+    found.advice.push(Advice {
+        about: "boot.nohz_full".to_owned(),
         text,
     });
 }

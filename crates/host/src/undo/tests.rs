@@ -60,7 +60,7 @@ type Item = (
     Option<Habit>,
 );
 
-const ITEMS: [Item; 28] = [
+const ITEMS: [Item; 30] = [
     (
         "sysctl.net.core.somaxconn",
         "proc/sys/net/core/somaxconn",
@@ -200,6 +200,20 @@ const ITEMS: [Item; 28] = [
         "0 1 2 3 0 1 2 3",
         "equal=2",
         Some(Habit::Spreads("eth0")),
+    ),
+    (
+        "net.eth0.rss_key",
+        "ethtool/eth0/rss_key",
+        "6d5a56da255b0ec2",
+        "0102030405060708",
+        None,
+    ),
+    (
+        "net.eth0.rss_fields",
+        "ethtool/eth0/rss_fields",
+        "tcp4_ports=1 tcp6_ports=1 udp4_ports=0 udp6_ports=0",
+        "udp4_ports=1 udp6_ports=1",
+        Some(Habit::Fixes("none")),
     ),
     (
         "net.eth0.features",

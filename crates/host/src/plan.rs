@@ -217,7 +217,8 @@ const BOOT: &str = "boot.";
 impl Item {
     /// Checks that a boot option is in effect; the error is how it gets there.
     fn of_boot(&self, option: &str, facts: &Facts, allowed: &OperatorLimits) -> Result<(), String> {
-        loader::check(&facts.boot, option, &self.wanted()?)?;
+        let boot = &facts.boot;
+        loader::check(&boot.options, boot.loader, option, &self.wanted()?)?;
         if allowed.take_over.contains(&self.id) {
             return Err("there is nothing to take over".to_owned());
         }

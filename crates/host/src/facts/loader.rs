@@ -6,7 +6,6 @@
 
 use serde::Serialize;
 
-use super::boot::Boot;
 use crate::cpus::Cpus;
 use crate::root::Tree;
 
@@ -79,7 +78,12 @@ impl Loader {
 }
 
 /// Checks that an option has a value in this boot; the error is how it gets it.
-pub fn check(boot: &Boot, name: &str, want: &str) -> Result<(), String> {
+pub fn check(
+    options: &[String],
+    loader: Option<Loader>,
+    name: &str,
+    want: &str,
+) -> Result<(), String> {
     if !OPTIONS.contains(&name) {
         return Err(format!(
             "{name:?} is none of the boot options that a plan may have: {}",
@@ -90,8 +94,7 @@ pub fn check(boot: &Boot, name: &str, want: &str) -> Result<(), String> {
     if want.is_empty() || !want.bytes().all(is_plain) {
         return Err(format!("{want:?} is no value of a boot option"));
     }
-    let mut values = boot
-        .options
+    let mut values = options
         .iter()
         .filter_map(|option| option.split_once('='))
         .filter(|(option, _)| *option == name);
@@ -101,13 +104,13 @@ pub fn check(boot: &Boot, name: &str, want: &str) -> Result<(), String> {
     }
     Err(format!(
         "no command writes boot options: {}; then restart the host",
-        how(boot, &format!("{name}={want}"))
+        how(loader, &format!("{name}={want}"))
     ))
 }
 
 /// Returns how an option gets onto the command line of this host.
-pub fn how(boot: &Boot, option: &str) -> String {
-    boot.loader.map_or_else(
+pub fn how(loader: Option<Loader>, option: &str) -> String {
+    loader.map_or_else(
         || format!("{option} on the kernel's command line, by what starts this host"),
         |loader| loader.steps(option),
     )
@@ -124,11 +127,16 @@ fn is_same(one: &str, other: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fake::Fake;
     use crate::facts::Facts;
+    use crate::facts::boot::Boot;
+    use crate::fake::Fake;
 
     fn boot(files: &[(&str, &str)]) -> Boot {
         Facts::read(&Fake::new(files)).boot
+    }
+
+    fn checked(boot: &Boot, name: &str, want: &str) -> Result<(), String> {
+        check(&boot.options, boot.loader, name, want)
     }
 
     #[test]
@@ -141,22 +149,22 @@ mod tests {
         ] {
             let boot = boot(&[(file, "")]);
             assert_eq!(boot.loader, Some(loader));
-            let told = check(&boot, "nohz_full", "1-3").unwrap_err();
+            let told = checked(&boot, "nohz_full", "1-3").unwrap_err();
             assert!(told.contains(way) && told.contains("nohz_full=1-3"), "{told}");
         }
         let entries = [("etc/default/grub", ""), ("boot/loader/entries/a.conf", "")];
         assert_eq!(boot(&entries).loader, Some(Loader::Grubby));
-        assert!(how(&boot(&[]), "a=b").contains("what starts this host"));
+        assert!(how(None, "a=b").contains("what starts this host"));
     }
 
     #[test]
     fn what_is_in_effect_is_checked_and_mitigations_are_not_asked_for() {
         let boot = boot(&[("proc/cmdline", "root=/dev/vda nohz_full=0 nohz_full=1,2,3 tsc=reliable")]);
-        assert_eq!(check(&boot, "nohz_full", "1-3"), Ok(()));
-        assert_eq!(check(&boot, "tsc", "reliable"), Ok(()));
-        assert!(check(&boot, "nohz_full", "0").is_err(), "the last one counts");
+        assert_eq!(checked(&boot, "nohz_full", "1-3"), Ok(()));
+        assert_eq!(checked(&boot, "tsc", "reliable"), Ok(()));
+        assert!(checked(&boot, "nohz_full", "0").is_err(), "the last one counts");
         for (name, want) in [("mitigations", "off"), ("root", "/dev/vda"), ("tsc", "a b"), ("tsc", "\"")] {
-            assert!(check(&boot, name, want).is_err(), "{name}");
+            assert!(checked(&boot, name, want).is_err(), "{name}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Namespaces of persistent memory, as the kernel shows them.
 //!
-//! Invariant: reported, never written: another mode makes the namespace anew, without its content.
+//! Invariant: reported, never written: another mode makes a new namespace, without its content.
 
 use serde::Serialize;
 

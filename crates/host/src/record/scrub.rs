@@ -12,7 +12,7 @@ use crate::facts::{boot, mounts, owners};
 /// Beginning of the names of cards that are named by their hardware address, before its digits.
 const BY_ADDRESS: &str = "enx";
 const ADDRESS_DIGITS: usize = 12;
-/// Files of which only that they are there counts; they hold names of containers, and options of the
+/// Files whose presence is the fact; they hold names of containers, and options of the
 /// kernel.
 const MARKS: &[&str] = &[
     ".dockerenv",

@@ -102,7 +102,7 @@ fn ticks(seen: &RuleInput, found: &mut RuleOutput) {
         return;
     }
     let option = format!("nohz_full={}", split.server);
-    let how = crate::facts::loader::how(boot, &option);
+    let how = crate::facts::loader::how(boot.loader, &option);
     let text = format!(
         "a CPU with one busy thread is interrupted by no tick, and each change between threads costs more; as an item of a plan \
          (boot.nohz_full) it is checked, on half of the hosts of each site (fleet assign) it is compared: {how}"

@@ -77,6 +77,7 @@ pub fn queues(device: u32) -> io::Result<Vec<PolledQueue>> {
             found.extend(queue(attributes, device, &contexts));
         }
     })?;
+    assert!(found.len() <= QUEUES_MAX, "no card has more queues");
     found.sort_unstable();
     Ok(found)
 }
@@ -110,6 +111,7 @@ fn dump(
 fn body_bytes(command: u8, attributes: &[u8]) -> Vec<u8> {
     let mut body = vec![command, 1, 0, 0];
     body.extend(attributes);
+    assert!(body.len() >= BODY_BYTES, "a command is before its attributes");
     body
 }
 

@@ -117,6 +117,7 @@ pub(super) fn attribute_bytes(kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [length.to_ne_bytes(), kind.to_ne_bytes()].concat();
     bytes.extend(payload);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
+    assert!(bytes.len() >= ATTRIBUTE_BYTES, "an attribute has a head");
     bytes
 }
 

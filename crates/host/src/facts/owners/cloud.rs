@@ -1,7 +1,7 @@
 //! What cloud-init sets: sysctls and cards that its files name, in whatever way (`write_files`,
 //! `runcmd`, `bootcmd`).
 //!
-//! Invariant: of these files only names of knobs are told: they hold keys and passwords.
+//! Invariant: only names of knobs leave these files, which hold keys and passwords.
 
 use super::Owner;
 use crate::root::Tree;

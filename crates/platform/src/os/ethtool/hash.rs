@@ -54,6 +54,7 @@ pub fn write_key(device: &str, key: &[u8]) -> io::Result<()> {
         let what = format!("the key of {device} has {bytes} bytes, not {}", key.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
+    assert!(numbers.len() > HEAD_NUMBERS, "a card with a hash has a key");
     numbers[0] = SET_HASH;
     numbers[ENTRIES_AT] = SAME_TABLE;
     // The kind of the hash stays by a 0, the transformation of its input by what it is.
@@ -85,6 +86,10 @@ fn read(device: &str) -> io::Result<(Vec<u32>, usize)> {
     numbers[0] = GET_HASH;
     numbers[KEY_AT] = bytes;
     ask(device, &mut numbers)?;
+    assert!(
+        many <= numbers.len().saturating_sub(HEAD_NUMBERS).saturating_mul(4),
+        "the key is behind the head"
+    );
     Ok((numbers, many))
 }
 

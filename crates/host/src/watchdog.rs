@@ -42,7 +42,7 @@ const AGAIN_MS: u64 = 60_000;
 const PATIENCE_MS: u64 = 1_500;
 /// Time after which a journal that cannot be read, or a directory that cannot be locked, counts as
 /// lost.
-const LOST_MS: u64 = 30_000;
+const LOST_MS: u64 = 10_000;
 
 fn lock_path(state: &Path, id: &str) -> PathBuf {
     state.join(format!("{id}.watch"))

@@ -1,4 +1,4 @@
-//! The directory of journals, `/var/lib/forebay/tune`: one writer at a time, every record synced.
+//! The directory of journals, `/var/lib/forebay-tune`: one writer at a time, every record synced.
 //!
 //! Invariants: the directory is synced after a file was created in it; a torn end, even one from a
 //! full disk, is cut off before the next append; a later transaction has a later name, whatever the

@@ -9,10 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from test_tune import FOREBAY, ROOT, Host, tune, wait_until
+from test_tune import FOREBAY, ROOT, Host, tune
 
 COLLECTION = ROOT / "deploy/ansible/forebay.tune"
 PROGRAMS = os.environ.get("ANSIBLE") or os.path.dirname(shutil.which("ansible-playbook") or "")

@@ -274,7 +274,7 @@ fn lock(state: &Path, boot: &str, lost: bool) -> Option<Store> {
         if !state.exists() {
             return None;
         }
-        match Store::lock(state, boot) {
+        match Store::try_lock(state, boot) {
             Ok(store) => return Some(store),
             Err(error) if boot::now_ms() >= until => {
                 // The holder may be stopped and would never release it; a later command settles

@@ -153,7 +153,7 @@ pub(crate) fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
 
 /// Returns the bytes of memory that can be allocated without swapping.
 pub fn memory_available(tree: &dyn Tree) -> Option<u64> {
-    Some(kib(tree, "MemAvailable")? * 1024)
+    Some(kib(tree, "MemAvailable")?.saturating_mul(1024))
 }
 
 fn memory(tree: &dyn Tree) -> Option<String> {

@@ -27,8 +27,9 @@ use crate::transaction::{Transaction, TransactionStanding};
 /// Limit on the size of a journal, above that of all knobs of the largest host.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest wait for a lock that another process holds.
-const PATIENCE_MS: u64 = 500;
+/// Longest wait for a lock that another process holds: the watch reads a slow card, and a
+/// confirmation that is refused takes a whole rollout back.
+const PATIENCE_MS: u64 = 2_000;
 const RETRY_MS: u64 = 20;
 /// Limit on the names tried per second.
 const TRIES: u64 = 1 << 16;
@@ -99,21 +100,25 @@ pub fn is_held(error: &anyhow::Error) -> bool {
 impl Store {
     /// Locks the directory, creating it if missing; another writer is an error.
     pub fn lock(dir: &Path, boot: &str) -> anyhow::Result<Store> {
-        owned::dir(dir)?;
         let until = crate::boot::now_ms().saturating_add(PATIENCE_MS);
-        let lock = loop {
-            match StoreLock::take(dir) {
+        loop {
+            match Store::try_lock(dir, boot) {
                 // The watch holds it only briefly.
-                Err(Error::DirHeld { .. }) if crate::boot::now_ms() < until => {
+                Err(error) if is_held(&error) && crate::boot::now_ms() < until => {
                     crate::boot::wait_ms(RETRY_MS);
                 }
-                lock => break lock?,
+                locked => return locked,
             }
-        };
+        }
+    }
+
+    /// Does the same as [`Self::lock`], without waiting for another writer.
+    pub fn try_lock(dir: &Path, boot: &str) -> anyhow::Result<Store> {
+        owned::dir(dir)?;
         Ok(Store {
             dir: dir.to_owned(),
             boot: boot.to_owned(),
-            _lock: lock,
+            _lock: StoreLock::take(dir)?,
         })
     }
 

@@ -232,7 +232,10 @@ mod tests {
             let words: Vec<&str> = line.split_ascii_whitespace().collect();
             let (dir, user) = (words[1], words[3]);
             let is_below = Path::new(STATE).starts_with(dir);
-            assert!(user == "root" || !is_below, "{STATE} is below {dir} of {user}");
+            assert!(
+                user == "root" || !is_below,
+                "{STATE} is below {dir} of {user}"
+            );
         }
     }
 }

@@ -401,7 +401,10 @@ mod tests {
         let most = u64::MAX;
         let fake = Fake::default();
         for device in ["eth0", "eth1"] {
-            fake.set(&format!("sys/class/net/{device}/statistics/rx_packets"), "1");
+            fake.set(
+                &format!("sys/class/net/{device}/statistics/rx_packets"),
+                "1",
+            );
             let name = format!("ethtool/{device}/statistics");
             fake.set(&name, &format!("rx_out_of_buffer: {most}"));
         }

@@ -308,7 +308,10 @@ mod tests {
             ),
             ("window", with(|guard| guard.window = Some("2h".to_owned()))),
             // Letters of more than one byte, and none at all.
-            ("window", with(|guard| guard.window = Some("5\u{b5}".to_owned()))),
+            (
+                "window",
+                with(|guard| guard.window = Some("5\u{b5}".to_owned())),
+            ),
             ("window", with(|guard| guard.window = Some(String::new()))),
             (
                 "this machine",

@@ -201,7 +201,8 @@ fn namespace(one: &Namespace) -> Vec<String> {
     vec![
         format!("  {}", one.name),
         one.mode.clone().unwrap_or_else(unknown),
-        one.bytes.map_or_else(unknown, |bytes| format!("{bytes} bytes")),
+        one.bytes
+            .map_or_else(unknown, |bytes| format!("{bytes} bytes")),
         one.node
             .map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}")),
         one.disk.clone().unwrap_or_default(),

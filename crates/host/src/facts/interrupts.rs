@@ -217,9 +217,8 @@ pub fn cpus_of_cards(tree: &dyn Tree) -> Cpus {
         .filter(|name| *name != "lo")
     {
         for (_, number) in OfQueues::read(tree, &all, device).all() {
-            let of = |name: &str| {
-                Cpus::from_list(&tree.text(&format!("proc/irq/{number}/{name}"))?)
-            };
+            let of =
+                |name: &str| Cpus::from_list(&tree.text(&format!("proc/irq/{number}/{name}"))?);
             let is_some = |cpus: &Cpus| !cpus.is_empty();
             let now = of("effective_affinity_list")
                 .filter(is_some)

@@ -99,7 +99,10 @@ pub fn check(
         .filter_map(|option| option.split_once('='))
         .filter(|(option, _)| *option == name);
     // The kernel takes the last one.
-    if values.next_back().is_some_and(|(_, now)| is_same(now, want)) {
+    if values
+        .next_back()
+        .is_some_and(|(_, now)| is_same(now, want))
+    {
         return Ok(());
     }
     Err(format!(
@@ -143,14 +146,25 @@ mod tests {
     fn each_loader_has_its_way() {
         for (file, loader, way) in [
             ("run/ostree-booted", Loader::Bootc, "kargs"),
-            ("etc/kernelstub/configuration", Loader::Kernelstub, "kernelstub"),
-            ("boot/loader/loader.conf", Loader::SystemdBoot, "/etc/kernel/cmdline"),
+            (
+                "etc/kernelstub/configuration",
+                Loader::Kernelstub,
+                "kernelstub",
+            ),
+            (
+                "boot/loader/loader.conf",
+                Loader::SystemdBoot,
+                "/etc/kernel/cmdline",
+            ),
             ("etc/default/grub", Loader::Grub, "update-grub"),
         ] {
             let boot = boot(&[(file, "")]);
             assert_eq!(boot.loader, Some(loader));
             let told = checked(&boot, "nohz_full", "1-3").unwrap_err();
-            assert!(told.contains(way) && told.contains("nohz_full=1-3"), "{told}");
+            assert!(
+                told.contains(way) && told.contains("nohz_full=1-3"),
+                "{told}"
+            );
         }
         let entries = [("etc/default/grub", ""), ("boot/loader/entries/a.conf", "")];
         assert_eq!(boot(&entries).loader, Some(Loader::Grubby));
@@ -159,11 +173,22 @@ mod tests {
 
     #[test]
     fn what_is_in_effect_is_checked_and_mitigations_are_not_asked_for() {
-        let boot = boot(&[("proc/cmdline", "root=/dev/vda nohz_full=0 nohz_full=1,2,3 tsc=reliable")]);
+        let boot = boot(&[(
+            "proc/cmdline",
+            "root=/dev/vda nohz_full=0 nohz_full=1,2,3 tsc=reliable",
+        )]);
         assert_eq!(checked(&boot, "nohz_full", "1-3"), Ok(()));
         assert_eq!(checked(&boot, "tsc", "reliable"), Ok(()));
-        assert!(checked(&boot, "nohz_full", "0").is_err(), "the last one counts");
-        for (name, want) in [("mitigations", "off"), ("root", "/dev/vda"), ("tsc", "a b"), ("tsc", "\"")] {
+        assert!(
+            checked(&boot, "nohz_full", "0").is_err(),
+            "the last one counts"
+        );
+        for (name, want) in [
+            ("mitigations", "off"),
+            ("root", "/dev/vda"),
+            ("tsc", "a b"),
+            ("tsc", "\""),
+        ] {
             assert!(checked(&boot, name, want).is_err(), "{name}");
         }
     }

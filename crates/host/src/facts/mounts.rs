@@ -9,8 +9,17 @@ use crate::root::Tree;
 
 /// Options that are shown, if they are set.
 const OPTIONS: &[&str] = &[
-    "noatime", "relatime", "strictatime", "lazytime", "discard", "sync", "dirsync", "nobarrier",
-    "data", "dax", "ro",
+    "noatime",
+    "relatime",
+    "strictatime",
+    "lazytime",
+    "discard",
+    "sync",
+    "dirsync",
+    "nobarrier",
+    "data",
+    "dax",
+    "ro",
 ];
 /// Limit on the file systems that are shown.
 const MOUNTS_MAX: usize = 256;

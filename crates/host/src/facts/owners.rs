@@ -351,10 +351,7 @@ fn programs(tree: &dyn Tree) -> Vec<Owner> {
 /// sysctls, and whole areas for its plugins.
 fn of_tuned(tree: &dyn Tree) -> Vec<String> {
     let active = tree.text("etc/tuned/active_profile").unwrap_or_default();
-    let mut profiles: Vec<String> = active
-        .split_ascii_whitespace()
-        .map(str::to_owned)
-        .collect();
+    let mut profiles: Vec<String> = active.split_ascii_whitespace().map(str::to_owned).collect();
     let mut knobs = Vec::new();
     let mut at = 0;
     while let Some(profile) = profiles.get(at).cloned() {

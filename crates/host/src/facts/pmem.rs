@@ -35,7 +35,10 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Namespace> {
             mode: text("mode").map(|mode| of_kernel(&mode).to_owned()),
             bytes,
             node: text("numa_node").and_then(|node| node.parse().ok()),
-            disk: tree.names(&format!("{DEVICES}/{name}/block")).into_iter().next(),
+            disk: tree
+                .names(&format!("{DEVICES}/{name}/block"))
+                .into_iter()
+                .next(),
         }
     };
     let found = namespaces.map(namespace);

@@ -116,7 +116,10 @@ fn the_kernels_own_map_of_queues_counts_before_the_names_of_drivers() {
         .iter()
         .map(|one| (one.queue.as_str(), one.cpus.to_string(), one.times))
         .collect();
-    assert_eq!(found, [("rx-0", "2".to_owned(), 5), ("rx-1", "3".to_owned(), 7)]);
+    assert_eq!(
+        found,
+        [("rx-0", "2".to_owned(), 5), ("rx-1", "3".to_owned(), 7)]
+    );
     let knob = |id: &str| knob::find(&fake, id).map(|knob| knob.name);
     let first = knob("net.eth0.rx-0.irq");
     assert_eq!(first.as_deref(), Some("proc/irq/40/smp_affinity_list"));
@@ -143,7 +146,10 @@ fn the_table_of_interrupts_is_not_read_for_each_queue() {
         let dir = format!("sys/class/net/eth0/queues/rx-{queue}");
         fake.set(&format!("{dir}/rps_cpus"), "0");
         fake.set(&format!("proc/irq/{}/smp_affinity_list", 40 + queue), "0");
-        fake.set(&format!("sys/class/net/eth0/device/msi_irqs/{}", 40 + queue), "");
+        fake.set(
+            &format!("sys/class/net/eth0/device/msi_irqs/{}", 40 + queue),
+            "",
+        );
     }
     fake.set("proc/interrupts", &table);
     let before = fake.reads_of("proc/interrupts");
@@ -176,7 +182,11 @@ fn what_a_profile_of_tuned_includes_is_its_own() {
     );
     let owners = Facts::read(&fake).owners;
     let has = |id: &str| owners.iter().any(|owner| owner.has(id));
-    for id in ["net.eth0.rings", "sysctl.net.core.somaxconn", "block.vda.read_ahead_kb"] {
+    for id in [
+        "net.eth0.rings",
+        "sysctl.net.core.somaxconn",
+        "block.vda.read_ahead_kb",
+    ] {
         assert!(has(id), "{id}");
     }
     assert!(!has("cpu.policy0.governor"));

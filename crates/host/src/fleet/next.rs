@@ -66,11 +66,7 @@ fn back(design: &Rollout, state: &RolloutState) -> NextStep {
             let is_lost = of.stands == HostStanding::Quarantined && of.transaction.is_some();
             of.has() || (is_lost && !of.lost.told)
         };
-        let batch = batch(
-            design.at_once,
-            state.hosts.values().filter(may_have),
-            &[],
-        );
+        let batch = batch(design.at_once, state.hosts.values().filter(may_have), &[]);
         return if batch.is_empty() {
             NextStep::End
         } else {

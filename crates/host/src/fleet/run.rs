@@ -97,7 +97,10 @@ fn one(
         return service(state, log, desk, step, hosts);
     }
     let mut answers = ask(design, state, carrier, step, &hosts)?;
-    if answers.values().all(|came| *came == HostAnswer::Unreachable) {
+    if answers
+        .values()
+        .all(|came| *came == HostAnswer::Unreachable)
+    {
         desk.tell("none of them answered");
     }
     if step == Step::Apply {

@@ -168,7 +168,11 @@ impl Carrier for SharedWorld<'_> {
             if !world.dead.contains(host) {
                 let ended = world.on(host, arguments);
                 let command = arguments[2].as_str();
-                if world.deaf.as_ref().is_some_and(|(what, of)| *what == command && of == host) {
+                if world
+                    .deaf
+                    .as_ref()
+                    .is_some_and(|(what, of)| *what == command && of == host)
+                {
                     continue;
                 }
                 answers.insert(host.clone(), ended);
@@ -209,7 +213,9 @@ impl Desk for Clock<'_> {
     }
     fn is_aborted(&mut self) -> bool {
         let world = self.2.borrow();
-        world.abort_behind.is_some_and(|steps| world.done.len() >= steps)
+        world
+            .abort_behind
+            .is_some_and(|steps| world.done.len() >= steps)
     }
     fn forget_abort(&mut self) {
         self.2.borrow_mut().abort_behind = None;

@@ -94,7 +94,7 @@ fn of_read_only(dir: &Path) -> Result<Option<File>, Error> {
 
 /// Returns whether an error of [`Store::lock`] is that another process has the lock.
 pub fn is_held(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(Error::DirHeld { .. }))
+    matches!(error.downcast_ref::<Error>(), Some(Error::DirHeld { .. }))
 }
 
 impl Store {

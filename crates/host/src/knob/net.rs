@@ -120,7 +120,8 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
         for queue in tree.names(&format!("sys/class/net/{device}/queues")) {
             let receives = queue.starts_with("rx-");
             let number = of_card.number(&queue).filter(|_| receives);
-            let irq = number.map(|number| of_interrupt(format!("net.{device}.{queue}.irq"), number));
+            let irq =
+                number.map(|number| of_interrupt(format!("net.{device}.{queue}.irq"), number));
             knobs.extend(irq);
             let names = if receives { OF_RECEIVE } else { OF_SEND };
             let ids = names.iter().map(|name| format!("{device}.{queue}.{name}"));

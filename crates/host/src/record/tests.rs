@@ -124,7 +124,8 @@ fn pattern(name: &str) -> String {
     let mut shown = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let before = at.checked_sub(1).map_or("", |before| parts[before]);
-        let is_device = matches!(before, "net" | "block" | "ethtool" | "netdev") && parts[0] != "proc";
+        let is_device =
+            matches!(before, "net" | "block" | "ethtool" | "netdev") && parts[0] != "proc";
         if is_device {
             shown.push("DEVICE".to_owned());
             continue;

@@ -98,7 +98,11 @@ fn ticks(seen: &RuleInput, found: &mut RuleOutput) {
     let Some(split) = crate::split::split(&seen.facts) else {
         return;
     };
-    if boot.options.iter().any(|option| option.starts_with("nohz_full")) {
+    if boot
+        .options
+        .iter()
+        .any(|option| option.starts_with("nohz_full"))
+    {
         return;
     }
     let option = format!("nohz_full={}", split.server);

@@ -86,13 +86,19 @@ fn half_a_socket_is_a_node_of_its_own() {
 #[test]
 fn a_node_without_a_first_thread_is_divided_all_the_same() {
     let host = fixtures::two_sockets();
-    let near = RuleInput::read(&host, Profile::Throughput).facts.topology.nodes[1].clone();
+    let near = RuleInput::read(&host, Profile::Throughput)
+        .facts
+        .topology
+        .nodes[1]
+        .clone();
     for cpu in near.cpus.iter() {
         let siblings = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         host.set(&siblings, "0");
     }
     let found = found(&host, Profile::Throughput);
-    let irqs = items(&found).into_iter().filter(|item| item.contains(".irq="));
+    let irqs = items(&found)
+        .into_iter()
+        .filter(|item| item.contains(".irq="));
     assert!(irqs.count() > 0, "{found:?}");
 }
 

@@ -87,7 +87,11 @@ fn what_this_boot_has_not_applied_is_not_written_by_the_watch() {
     let mut watch = Watch::default();
     let first = told(&mut watch, &fake, state.path(), 0);
     assert_eq!(first.len(), 3, "{first:?}");
-    assert!(first.iter().all(|one| one.contains("not applied since the start")));
+    assert!(
+        first
+            .iter()
+            .all(|one| one.contains("not applied since the start"))
+    );
     assert!(told(&mut watch, &fake, state.path(), 1_000).is_empty());
     assert_eq!(fake.files(), before);
 }

@@ -86,10 +86,18 @@ pub fn queues(device: u32) -> io::Result<Vec<PolledQueue>> {
 fn family() -> io::Result<u16> {
     let mut found = None;
     let body = body_bytes(GET_FAMILY, &attribute_bytes(FAMILY_NAME, NAME));
-    netlink::ask(Some(GENERIC), CONTROL, Extent::One, &body, &mut |_, body| {
-        let id = body.get(BODY_BYTES..).and_then(|of| attribute(of, FAMILY_ID));
-        found = id.map(|id| short(id, 0));
-    })?;
+    netlink::ask(
+        Some(GENERIC),
+        CONTROL,
+        Extent::One,
+        &body,
+        &mut |_, body| {
+            let id = body
+                .get(BODY_BYTES..)
+                .and_then(|of| attribute(of, FAMILY_ID));
+            found = id.map(|id| short(id, 0));
+        },
+    )?;
     found.ok_or_else(|| io::ErrorKind::Unsupported.into())
 }
 
@@ -100,18 +108,27 @@ fn dump(
     takes: &mut dyn FnMut(&[u8]),
 ) -> io::Result<()> {
     let body = body_bytes(command, attributes);
-    netlink::ask(Some(GENERIC), family, Extent::All, &body, &mut |kind, body| {
-        if let Some(attributes) = body.get(BODY_BYTES..).filter(|_| kind == family) {
-            takes(attributes);
-        }
-    })
+    netlink::ask(
+        Some(GENERIC),
+        family,
+        Extent::All,
+        &body,
+        &mut |kind, body| {
+            if let Some(attributes) = body.get(BODY_BYTES..).filter(|_| kind == family) {
+                takes(attributes);
+            }
+        },
+    )
 }
 
 /// Returns a command of the first version, and its attributes.
 fn body_bytes(command: u8, attributes: &[u8]) -> Vec<u8> {
     let mut body = vec![command, 1, 0, 0];
     body.extend(attributes);
-    assert!(body.len() >= BODY_BYTES, "a command is before its attributes");
+    assert!(
+        body.len() >= BODY_BYTES,
+        "a command is before its attributes"
+    );
     body
 }
 

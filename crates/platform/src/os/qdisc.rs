@@ -69,7 +69,9 @@ mod tests {
     /// Returns the queues of an answer, and whether more follow.
     fn taken(answer: &[u8]) -> io::Result<(Vec<Qdisc>, bool)> {
         let mut found = Vec::new();
-        let more = take(answer, &mut |kind, body| found.extend(of_message(kind, body)))?;
+        let more = take(answer, &mut |kind, body| {
+            found.extend(of_message(kind, body))
+        })?;
         Ok((found, more))
     }
 

@@ -43,7 +43,9 @@ pub(crate) fn told(text: &str) -> String {
     let line = |knob: String| match knob.strip_prefix("sysctl.") {
         Some(name) => format!("{name}\n"),
         None => {
-            let of_card = knob.strip_prefix("net.").and_then(|rest| rest.rsplit_once('.'));
+            let of_card = knob
+                .strip_prefix("net.")
+                .and_then(|rest| rest.rsplit_once('.'));
             let (card, what) = of_card.unwrap_or_default();
             let option = OF_ETHTOOL.iter().find(|(_, knob)| *knob == what);
             option.map_or_else(String::new, |(option, _)| {
@@ -74,9 +76,11 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Owner> {
 /// Returns the ids of the knobs that a text names.
 fn knobs(text: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for line in text.lines().filter(|line| !line.trim_start().starts_with('#')) {
-        let is_part =
-            |letter: char| letter.is_ascii_alphanumeric() || "_-./@".contains(letter);
+    for line in text
+        .lines()
+        .filter(|line| !line.trim_start().starts_with('#'))
+    {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || "_-./@".contains(letter);
         let words: Vec<&str> = line
             .split(|letter: char| !is_part(letter))
             .filter(|word| !word.is_empty())
@@ -118,7 +122,10 @@ mod tests {
     fn what_its_files_name_is_its_own_and_nothing_else_is_told() {
         let fake = Fake::new(&[("etc/cloud/cloud.cfg.d/90-x.cfg", CONFIG)]);
         let owners = all(&fake);
-        assert_eq!(owners[0].name, "cloud-init (/etc/cloud/cloud.cfg.d/90-x.cfg)");
+        assert_eq!(
+            owners[0].name,
+            "cloud-init (/etc/cloud/cloud.cfg.d/90-x.cfg)"
+        );
         assert_eq!(
             owners[0].knobs,
             [

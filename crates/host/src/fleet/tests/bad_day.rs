@@ -9,7 +9,10 @@ use crate::fleet::carry::Program;
 fn an_operator_goes_on_without_hosts_that_are_out_of_reach() {
     let turns = design().turns(fleet()).unwrap();
     let of_third = turns.iter().filter(|turn| turn.stage == Some(3));
-    let dead: Vec<String> = of_third.map(|turn| turn.host.name.clone()).take(3).collect();
+    let dead: Vec<String> = of_third
+        .map(|turn| turn.host.name.clone())
+        .take(3)
+        .collect();
     let init = Event::Init {
         plan: "p".to_owned(),
         turns,
@@ -133,7 +136,11 @@ fn a_carrier_that_does_not_end_has_reached_nobody() {
     };
     let hosts = BTreeMap::from([("h1".to_owned(), vec!["status".to_owned()])]);
     assert_eq!(program.carry(&hosts).unwrap(), BTreeMap::new());
-    let command = ["sh", "-c", "cat > /dev/null; echo '{\"h1\": {\"code\": 0}}'"];
+    let command = [
+        "sh",
+        "-c",
+        "cat > /dev/null; echo '{\"h1\": {\"code\": 0}}'",
+    ];
     let command = command.map(str::to_owned);
     program.command = &command;
     program.within = Duration::from_secs(60);

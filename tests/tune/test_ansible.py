@@ -42,6 +42,7 @@ class Fleet:
         (places / "tune").symlink_to(COLLECTION)
         self.env = {
             **os.environ, "PATH": f"{PROGRAMS}:{os.environ['PATH']}", "ANSIBLE_HOME": str(dir / "home"), "ANSIBLE_NOCOLOR": "1",
+            "ANSIBLE_REMOTE_TEMP": str(dir / "remote"),
             "ANSIBLE_LOCALHOST_WARNING": "false", "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false"}
 
     def playbook(self, text, *options):
@@ -99,7 +100,7 @@ def test_a_rollout_is_carried_and_a_host_out_of_reach_is_left(tmp_path):
 def test_a_host_that_hangs_holds_nobody(tmp_path):
     fleet = Fleet(tmp_path, ["a", "slow"])
     program = tmp_path / "slow/forebay"
-    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.write_text("#!/bin/sh\nexec sleep 40\n")
     with open(fleet.inventory, "a") as file:
         file.write("[fleet:vars]\nforebay_step_timeout=5\n")
     begun = time.monotonic()

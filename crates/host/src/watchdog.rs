@@ -228,7 +228,7 @@ fn take_back(
     alarm: Option<&str>,
     lost: bool,
 ) -> anyhow::Result<Option<Vec<UndoneItem>>> {
-    let store = lock(state, boot, lost);
+    let store = lock(state, boot, lost)?;
     // It may have been confirmed or taken back a moment ago.
     let found = match transaction(state, &last.id) {
         Ok(found) => found.filter(|found| found.damaged.is_none()),
@@ -267,22 +267,20 @@ impl Log for NoJournal {
 ///
 /// None without the directory, or if it cannot be used for long (`lost`): then no other command can
 /// use it either.
-fn lock(state: &Path, boot: &str, lost: bool) -> Option<Store> {
+fn lock(state: &Path, boot: &str, lost: bool) -> anyhow::Result<Option<Store>> {
     let until = boot::now_ms().saturating_add(PATIENCE_MS);
     loop {
         // The lock would make the directory again.
         if !state.exists() {
-            return None;
+            return Ok(None);
         }
         match Store::try_lock(state, boot) {
-            Ok(store) => return Some(store),
-            Err(error) if boot::now_ms() >= until => {
+            Ok(store) => return Ok(Some(store)),
+            Err(error) if !is_held(&error) => return if lost { Ok(None) } else { Err(error) },
+            Err(_) if boot::now_ms() >= until => {
                 // The holder may be stopped and would never release it; a later command settles
                 // what the holder began.
-                if !is_held(&error) && lost {
-                    return None;
-                }
-                if let Some(holder) = holder(state).filter(|_| is_held(&error)) {
+                if let Some(holder) = holder(state) {
                     let _ = rustix::process::pidfd_send_signal(&holder, Signal::KILL);
                 }
                 boot::wait_ms(RETRY_MS);
@@ -377,7 +375,8 @@ mod tests {
     #[test]
     fn a_directory_that_is_gone_is_not_made_anew() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(lock(&dir.path().join("state"), "boot-1", false).is_none());
+        let locked = lock(&dir.path().join("state"), "boot-1", false);
+        assert!(locked.unwrap().is_none());
         assert!(!dir.path().join("state").exists());
     }
 

@@ -105,7 +105,7 @@ fn of_queues(tree: &dyn Tree, all: &[Interrupt], name: &str) -> Vec<QueueInterru
         let counted = of_card
             .named(number)
             .or_else(|| all.iter().find(|one| one.number == number));
-        let counts = counted.map_or(&[][..], |one| &one.counts);
+        let counts = counted.map_or(&[][..], |one| one.counts.as_slice());
         QueueInterrupt {
             queue,
             cpus: allowed

@@ -77,3 +77,42 @@ pub async fn elsewhere<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'sta
     }
     answered.await.ok()
 }
+
+/// Does the same, and returns how long the work took once it had begun.
+///
+/// In a simulation that is nothing.
+pub async fn elsewhere_timed<R: Send + 'static>(
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Option<(R, Duration)> {
+    elsewhere(move || {
+        let begun = Instant::now();
+        let done = work();
+        (done, begun.elapsed())
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::run_shard;
+
+    #[test]
+    fn work_elsewhere_is_timed_from_its_beginning() {
+        const WORK: Duration = Duration::from_millis(2);
+        run_shard(None, async {
+            let asked = Instant::now();
+            let work = || {
+                let begun = Instant::now();
+                while begun.elapsed() < WORK {
+                    std::hint::spin_loop();
+                }
+                7
+            };
+            let (done, taken) = elsewhere_timed(work).await.unwrap();
+            assert_eq!(done, 7);
+            assert!(WORK <= taken && taken <= asked.elapsed(), "{taken:?}");
+        })
+        .unwrap();
+    }
+}

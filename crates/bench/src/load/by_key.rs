@@ -85,8 +85,7 @@ impl ByKey {
                 return;
             };
             let size = take.sizes.get(index as usize).copied().unwrap_or(fixed);
-            let part = f64::from(index) / f64::from(take.count.max(2) - 1);
-            let due = take.first_due + (take.last_due - take.first_due) * part;
+            let due = take.due(index);
             let key_bytes = key.len() as u32;
             let gathered = self.gathered.entry(place).or_default();
             let batch = &mut gathered.take;
@@ -141,11 +140,7 @@ impl ByKey {
         if fits == take.count {
             return take;
         }
-        let span = take.last_due - take.first_due;
-        let due = |index: u32| {
-            let part = f64::from(index) / f64::from(take.count.max(2) - 1);
-            take.first_due + span * part
-        };
+        let (cut_due, rest_due) = (take.due(fits - 1), take.due(fits));
         let (sizes, keys) = (
             take.sizes.split_off(fits as usize),
             take.keys.split_off(fits as usize),
@@ -165,13 +160,13 @@ impl ByKey {
             take: Take {
                 count: take.count - fits,
                 payload_bytes: bytes(&keys, &sizes),
-                first_due: due(fits),
+                first_due: rest_due,
                 last_due: take.last_due,
                 sizes,
                 keys,
             },
         };
-        (take.last_due, take.count) = (due(fits - 1), fits);
+        (take.last_due, take.count) = (cut_due, fits);
         take.payload_bytes = bytes(&take.keys, &take.sizes);
         self.gathered.insert(place, rest);
         take
@@ -270,6 +265,28 @@ mod tests {
             }
             prop_assert_eq!(left.values().map(Vec::len).sum::<usize>(), all as usize);
             prop_assert_eq!(left, wanted);
+        }
+    }
+
+    #[test]
+    fn the_rest_of_a_cut_batch_is_not_due_after_its_last_record() {
+        // Their difference, added to the first, is rounded up past the last.
+        let (first_due, last_due) = (0.001, 0.008_833_333_333_333_334);
+        assert!(first_due + (last_due - first_due) > last_due);
+        let places = places(1, 1);
+        let maker = KeyMaker::new(Keys::Cycle(1000), 0);
+        let mut by_key = ByKey::new(maker, &places, 200, Some(0.01));
+        let count = 2;
+        let two = Take {
+            count,
+            first_due,
+            last_due,
+            ..Take::default()
+        };
+        by_key.gather(&two, 100);
+        for due in [first_due, last_due] {
+            let (_, one) = by_key.ready(1.0, &places, false).unwrap();
+            assert_eq!((one.count, one.first_due, one.last_due), (1, due, due));
         }
     }
 

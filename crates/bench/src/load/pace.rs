@@ -103,6 +103,16 @@ pub(super) struct Take {
     pub(super) last_due: f64,
 }
 
+impl Take {
+    /// Returns when the record at `index` was due: they are spread evenly from first to last.
+    pub(super) fn due(&self, index: u32) -> f64 {
+        let part = f64::from(index) / f64::from(self.count.max(2) - 1);
+        let due = self.first_due + (self.last_due - self.first_due) * part;
+        // The sum may be rounded up past the last one.
+        due.min(self.last_due)
+    }
+}
+
 /// The next step of a producer.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum ProducerStep {

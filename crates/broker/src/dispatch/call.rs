@@ -119,6 +119,15 @@ impl<'a, P: Platform> Call<'a, P> {
         self.context.peer.ip()
     }
 
+    /// Runs slow work that needs nothing of the shard on another thread, at the client's expense.
+    async fn beside<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Option<R> {
+        let payer = (self.ip(), self.busy);
+        self.broker.beside_for(payer, work).await
+    }
+
     fn asserts_it_runs(&self, runs: &[Runs]) {
         let row = self.row.runs;
         assert!(runs.contains(&row), "a request runs where its row says");
@@ -384,7 +393,7 @@ where
 {
     let (body, version) = (call.take_body(), call.header.version);
     let decode = move || kafka::decode_request(version, &body, DECODED_BYTES_MAX);
-    let asked = call.broker.beside(call.ip(), decode).await;
+    let asked = call.beside(decode).await;
     let asked = asked.ok_or(CloseReason::Stopping)?;
     asked.map_err(|source| CloseReason::malformed(&call.header, source).into())
 }
@@ -407,6 +416,6 @@ where
         ..
     } = call.header;
     let encode = move || kafka::encode_response(api, version, correlation_id, &response);
-    let encoded = call.broker.beside(call.ip(), encode).await;
+    let encoded = call.beside(encode).await;
     Ok(encoded.ok_or(CloseReason::Stopping)??)
 }

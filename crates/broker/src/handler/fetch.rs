@@ -72,7 +72,7 @@ pub(crate) async fn respond<P: Platform>(
     } else {
         let decode = move || FetchRequest::decode(&body, version);
         // Boxed, so that this does not enlarge the futures of small requests.
-        let decoded = Box::pin(broker.beside(peer, decode)).await;
+        let decoded = Box::pin(broker.beside_for((peer, busy), decode)).await;
         decoded.ok_or(CloseReason::Stopping)?
     };
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;

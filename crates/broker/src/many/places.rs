@@ -6,11 +6,12 @@
 use std::net::IpAddr;
 
 use platform::Platform;
-use platform::task::elsewhere;
+use platform::task::{elsewhere, elsewhere_timed};
 
 use super::{LARGE_BYTES, MANY, RequestPlace};
 use crate::Broker;
 use crate::network::network;
+use crate::quota::RequestTime;
 
 impl<P: Platform> Broker<P> {
     /// Waits for a place for a request from `peer`.
@@ -42,6 +43,22 @@ impl<P: Platform> Broker<P> {
             work()
         };
         elsewhere(work).await
+    }
+
+    /// Does the same for a request that is charged for the time that the work takes.
+    pub(crate) async fn beside_for<R: Send + 'static>(
+        &self,
+        (peer, busy): (IpAddr, &RequestTime),
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Option<R> {
+        let turn = self.elsewhere.turn_of(&network(peer)).await;
+        let work = move || {
+            let _turn = turn;
+            work()
+        };
+        let (done, taken) = elsewhere_timed(work).await?;
+        busy.add(taken);
+        Some(done)
     }
 
     /// Waits for a place for a request that turns out to be about this many things, if it needs one

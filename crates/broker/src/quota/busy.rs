@@ -1,4 +1,5 @@
-//! The time that a request takes of the thread that serves its connection.
+//! The time that a request takes of the thread that serves its connection, and of threads beside
+//! it that decode and encode.
 //!
 //! Every poll of the request so far counts; waiting does not. Work of other shards for the request
 //! does not count.
@@ -32,6 +33,13 @@ impl RequestTime {
         })))
     }
 
+    /// Counts what another thread spent on the request.
+    pub(crate) fn add(&self, taken: Duration) {
+        if let Some(busy) = &self.0 {
+            busy.spent.set(busy.spent.get().saturating_add(taken));
+        }
+    }
+
     /// Returns the time in hundredths of a second of one thread.
     pub(crate) fn percent(&self) -> f64 {
         let Some(taken) = &self.0 else {
@@ -63,4 +71,31 @@ pub(crate) async fn timed<F: Future + Unpin>(busy: &RequestTime, mut future: F) 
         polled
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use platform::runtime::run_simulated;
+    use platform::task::yield_now;
+
+    use super::*;
+
+    #[test]
+    fn what_threads_beside_spend_on_a_request_counts_like_its_own_polls() {
+        run_simulated(async {
+            let busy = RequestTime::with(Clock::starting_at(0));
+            let work = Box::pin(async {
+                yield_now().await;
+                busy.add(Duration::from_millis(20));
+                yield_now().await;
+                busy.add(Duration::from_millis(5));
+            });
+            timed(&busy, work).await;
+            assert!((busy.percent() - 2.5).abs() < 1e-9, "{}", busy.percent());
+            let unmeasured = RequestTime::default();
+            unmeasured.add(Duration::from_millis(20));
+            assert!(unmeasured.percent() == 0.0);
+        })
+        .unwrap();
+    }
 }

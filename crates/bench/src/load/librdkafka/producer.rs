@@ -184,8 +184,7 @@ impl Producer<'_> {
 
     /// Passes one record to the client; waits while the client's queue is full.
     fn send(&mut self, take: &Take, index: u32) {
-        let part = f64::from(index) / f64::from(take.count.max(2) - 1);
-        let due = take.first_due + (take.last_due - take.first_due) * part;
+        let due = take.due(index);
         let drawn = self.hand.by_key.as_mut().and_then(ByKey::draw);
         let (key, place) = match drawn {
             Some((key, place)) => (Some(key), place),

@@ -24,9 +24,10 @@ use super::table::{PAGE_BYTES, Registration};
 
 /// A mapping of the first `len` bytes of a file, present or not.
 pub(super) struct Mapping {
-    start: NonNull<u8>,
-    len: usize,
+    /// Dropped before the pages are unmapped: from then on another mapping may have their addresses,
+    /// and the handler would mark the wrong one of two.
     registration: Registration,
+    pages: Pages,
     /// Number of live slices.
     slices: AtomicUsize,
     /// No live slice ends behind this.
@@ -63,26 +64,19 @@ impl Mapping {
         let Some(start) = NonNull::new(start.cast::<u8>()) else {
             return Err(io::Error::other("mapped at address zero"));
         };
-        match Registration::of(start.as_ptr().expose_provenance(), len) {
-            Ok(registration) => Ok(Self {
-                start,
-                len,
-                registration,
-                slices: AtomicUsize::new(0),
-                slices_end: AtomicU64::new(0),
-                detached_from: AtomicU64::new(u64::MAX),
-            }),
-            Err(error) => {
-                // SAFETY: mapped above, and not shared yet.
-                let _ = unsafe { rustix::mm::munmap(start.as_ptr().cast(), len) };
-                Err(error)
-            }
-        }
+        let pages = Pages { start, len };
+        Ok(Self {
+            registration: Registration::of(start.as_ptr().expose_provenance(), len)?,
+            pages,
+            slices: AtomicUsize::new(0),
+            slices_end: AtomicU64::new(0),
+            detached_from: AtomicU64::new(u64::MAX),
+        })
     }
 
     /// Returns the mapped length in bytes.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.pages.len
     }
 
     /// Returns true when a part of it could not be read and is now zeros.
@@ -98,14 +92,14 @@ impl Mapping {
     /// The caller ensures that no slice is there (see [`Mapping::detach`]).
     pub(super) fn store(&self, position: usize, bytes: &[u8]) -> io::Result<()> {
         assert!(
-            position <= self.len && bytes.len() <= self.len - position,
+            position <= self.pages.len && bytes.len() <= self.pages.len - position,
             "store beside"
         );
         debug_assert!(self.slices_end() <= position as u64, "store under a reader");
         // SAFETY: within the mapping, which `&self` keeps alive; position and length are whole
         // blocks (the file's callers ensure it); there are no slices and no other references there.
         unsafe {
-            let to = self.start.as_ptr().add(position);
+            let to = self.pages.start.as_ptr().add(position);
             guard::store(to, bytes.as_ptr(), bytes.len())?;
         }
         // A page that was replaced meanwhile has lost the bytes stored to it.
@@ -118,12 +112,12 @@ impl Mapping {
     /// Copies bytes into `target`.
     pub(super) fn load(&self, position: usize, target: &mut [u8]) -> io::Result<()> {
         assert!(
-            position <= self.len && target.len() <= self.len - position,
+            position <= self.pages.len && target.len() <= self.pages.len - position,
             "load beside"
         );
         // SAFETY: within the mapping, which `&self` keeps alive.
         unsafe {
-            let from = self.start.as_ptr().add(position);
+            let from = self.pages.start.as_ptr().add(position);
             guard::load(target.as_mut_ptr(), from, target.len())?;
         }
         if self.is_damaged() {
@@ -135,7 +129,7 @@ impl Mapping {
     /// Returns a range without a copy, after checking that every line of it is readable.
     pub(super) fn slice(self: &Arc<Self>, range: Range<usize>) -> io::Result<Bytes> {
         assert!(
-            range.start <= range.end && range.end <= self.len,
+            range.start <= range.end && range.end <= self.pages.len,
             "slice beside"
         );
         if range.is_empty() {
@@ -166,9 +160,9 @@ impl Mapping {
     /// The rest of this mapping is then no longer the file.
     pub(super) fn detach(&self, position: u64) -> io::Result<()> {
         let end = usize::try_from(self.slices_end())
-            .unwrap_or(self.len)
-            .min(self.len);
-        let position = usize::try_from(position).unwrap_or(self.len);
+            .unwrap_or(self.pages.len)
+            .min(self.pages.len);
+        let position = usize::try_from(position).unwrap_or(self.pages.len);
         let from = position - position % PAGE_BYTES;
         let to = end.next_multiple_of(PAGE_BYTES);
         // From the end, so that the detached part always extends to the end.
@@ -186,14 +180,18 @@ impl Mapping {
             // SAFETY: a page of the copy, which is exclusively ours, and one of the mapping.
             let copied = unsafe {
                 let target = copy.start.as_ptr().add(page);
-                guard::load(target, self.start.as_ptr().add(from + page), PAGE_BYTES)
+                guard::load(
+                    target,
+                    self.pages.start.as_ptr().add(from + page),
+                    PAGE_BYTES,
+                )
             };
             if copied.is_err() {
                 // Like the handler: readers find zeros, and the mapping is marked.
                 self.registration.set_damaged();
             }
         }
-        copy.replace(self.start.as_ptr().wrapping_add(from))
+        copy.replace(self.pages.start.as_ptr().wrapping_add(from))
     }
 
     /// Makes the pages of a range present before stores to them.
@@ -201,9 +199,9 @@ impl Mapping {
     /// Only saves time, so a failure is ignored.
     pub(super) fn populate(&self, range: Range<usize>) {
         let from = range.start - range.start % PAGE_BYTES;
-        let to = range.end.min(self.len);
+        let to = range.end.min(self.pages.len);
         if from < to {
-            let start = self.start.as_ptr().wrapping_add(from).cast();
+            let start = self.pages.start.as_ptr().wrapping_add(from).cast();
             // SAFETY: the range is within the mapping, and the advice changes no bytes.
             let _ = unsafe { rustix::mm::madvise(start, to - from, Advice::LinuxPopulateWrite) };
         }
@@ -213,10 +211,16 @@ impl Mapping {
 /// Bytes that are detached at a time.
 const DETACH_BYTES: usize = 4 << 20;
 
-impl Drop for Mapping {
+/// The addresses of a mapping; dropping it unmaps them.
+struct Pages {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: mapped in `new` with this length, detached pages included; every slice keeps the
-        // mapping alive, so there are none.
+        // SAFETY: mapped in `Mapping::new` with this length, detached pages included; every slice
+        // keeps the mapping alive, so there are none.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(unmapped.is_ok(), "cannot unmap a file");
     }
@@ -247,7 +251,11 @@ impl Slice {
     }
 
     fn start(&self) -> *const u8 {
-        self.mapping.start.as_ptr().wrapping_add(self.position)
+        self.mapping
+            .pages
+            .start
+            .as_ptr()
+            .wrapping_add(self.position)
     }
 }
 
@@ -302,5 +310,48 @@ impl Drop for AnonymousMemory {
     fn drop(&mut self) {
         // SAFETY: ours, and not moved away.
         let _ = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    fn file(pages: usize) -> OwnedFd {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len((pages * PAGE_BYTES) as u64).unwrap();
+        file.into()
+    }
+
+    /// A mapping that goes away leaves its addresses to another at once.
+    #[test]
+    fn a_bad_page_marks_its_own_mapping_while_others_come_and_go_at_its_addresses() {
+        guard::install().unwrap();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    let file = file(1);
+                    while !ended.load(Ordering::Relaxed) {
+                        drop(Mapping::new(&file, PAGE_BYTES, true, false).unwrap());
+                    }
+                });
+            }
+            let file = file(1);
+            for _ in 0..20_000 {
+                let mapping = Arc::new(Mapping::new(&file, PAGE_BYTES, true, false).unwrap());
+                let held = mapping.slice(0..PAGE_BYTES).unwrap();
+                rustix::fs::ftruncate(&file, 0).unwrap();
+                assert!(held.iter().all(|byte| *byte == 0));
+                if !mapping.is_damaged() {
+                    ended.store(true, Ordering::Relaxed);
+                    panic!("another mapping was marked");
+                }
+                rustix::fs::ftruncate(&file, PAGE_BYTES as u64).unwrap();
+            }
+            ended.store(true, Ordering::Relaxed);
+        });
     }
 }

@@ -15,8 +15,10 @@ use crate::facts::boot::{Boot, IdleState};
 use crate::facts::mounts::Mount;
 use crate::facts::pmem::Namespace;
 use crate::firmware;
+use crate::journal::store::transactions;
 use crate::knob::{self, Class};
 use crate::root::Tree as _;
+use crate::watch::{self, Verdict};
 
 #[derive(Serialize)]
 struct Inspection {
@@ -56,6 +58,9 @@ struct ShownKnob {
     class: Class,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    /// The transaction of ours that it is in effect by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<String>,
 }
 
 pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Result<Exit> {
@@ -68,7 +73,14 @@ pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Re
     }
     let facts = Facts::read(&place.root);
     let counters = Counters::read(&place.root);
+    // A user who may not read the journals sees no transactions.
+    let ours = transactions(&place.state).unwrap_or_default();
+    let ours = watch::look(&place.root, &boot::id(&place.root), &ours);
     let shown = |knob: knob::Knob| ShownKnob {
+        transaction: ours
+            .iter()
+            .find(|one| one.item == knob.id && one.verdict == Verdict::Same)
+            .map(|one| one.transaction.clone()),
         value: knob.read(&place.root).ok(),
         class: knob.class,
         owner: facts
@@ -136,7 +148,13 @@ fn text(inspected: &Inspection) -> String {
         let kind = if disk.rotational { "turns" } else { "solid" };
         let scheduler = disk.scheduler.clone().unwrap_or_default();
         let cache = disk.write_cache.clone().unwrap_or_default();
-        vec![disk.name.clone(), kind.to_owned(), scheduler, cache]
+        let on = disk.on.join(" ");
+        let on = if on.is_empty() {
+            on
+        } else {
+            format!("on {on}")
+        };
+        vec![disk.name.clone(), kind.to_owned(), scheduler, cache, on]
     };
     let mount = |mount: &Mount| {
         vec![
@@ -157,6 +175,8 @@ fn text(inspected: &Inspection) -> String {
         let value = shown.value.clone().unwrap_or_else(|| "?".to_owned());
         let owner = shown.owner.as_ref();
         let owner = owner.map_or_else(String::new, |owner| format!("set by {owner}"));
+        let ours = shown.transaction.as_ref();
+        let owner = ours.map_or(owner, |id| format!("ours, transaction {id}"));
         vec![
             format!("  {}", shown.id),
             value,

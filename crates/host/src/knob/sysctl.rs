@@ -8,9 +8,17 @@ use crate::root::Tree;
 /// Upper bound of a socket buffer in bytes.
 const BUFFER_MAX: i64 = 1 << 30;
 
-/// Returns the known sysctls as (name, form, the other knob of a pair, written back if this one was
-/// 0).
-fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
+/// A name, a form, and the other knob of a pair, which is written back if this one was 0.
+type KnownSysctl = (&'static str, Form, Option<&'static str>);
+
+/// Returns the known sysctls.
+fn known() -> Vec<KnownSysctl> {
+    let mut known = of_networks();
+    known.extend(of_kernel());
+    known
+}
+
+fn of_networks() -> Vec<KnownSysctl> {
     let number = Form::Number;
     vec![
         ("net.core.netdev_max_backlog", number(100, 1_000_000), None),
@@ -39,6 +47,8 @@ fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
             Form::Numbers(3, 4_096, BUFFER_MAX),
             None,
         ),
+        // In pages; in the first namespace alone.
+        ("net.ipv4.tcp_mem", Form::Numbers(3, 4_096, 1 << 28), None),
         ("net.ipv4.tcp_congestion_control", Form::Word, None),
         ("net.core.default_qdisc", Form::Word, None),
         ("net.ipv4.tcp_slow_start_after_idle", number(0, 1), None),
@@ -50,6 +60,12 @@ fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
         ("net.ipv4.tcp_fin_timeout", number(5, 120), None),
         ("net.ipv4.tcp_tw_reuse", number(0, 2), None),
         ("net.ipv4.tcp_mtu_probing", number(0, 2), None),
+    ]
+}
+
+fn of_kernel() -> Vec<KnownSysctl> {
+    let number = Form::Number;
+    vec![
         ("vm.swappiness", number(0, 200), None),
         ("vm.dirty_ratio", number(1, 90), Some("vm.dirty_bytes")),
         (

@@ -7,6 +7,7 @@
 pub mod block;
 pub mod boot;
 pub mod interrupts;
+pub mod limits;
 pub mod loader;
 pub mod machine;
 pub mod mounts;
@@ -35,6 +36,8 @@ pub struct Facts {
     pub mounts: Vec<mounts::Mount>,
     /// Namespaces of persistent memory.
     pub pmem: Vec<pmem::Namespace>,
+    /// Limits of the broker that runs.
+    pub limits: Vec<limits::Limit>,
     /// Other programs and files that set knobs.
     pub owners: Vec<owners::Owner>,
 }
@@ -50,6 +53,7 @@ impl Facts {
             disks: block::all(tree),
             mounts: mounts::all(tree),
             pmem: pmem::all(tree),
+            limits: limits::all(tree),
             owners: owners::all(tree),
         }
     }

@@ -4,7 +4,7 @@
 //! Names are relative (`proc/sys/vm/swappiness`). Settings without a file also have names, so that
 //! a recorded tree contains everything: rings and channels of a network card below `ethtool/`, the
 //! CPUs of a card's threads below `napi/`, what polls its queues below `netdev/`, the CPUs of the
-//! broker in `server/cpus`, drops of queues in `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
+//! broker and its limits in `server/`, drops of queues in `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
 //! controller is named. Invariants: neither a name nor a link leads out of the root, because a
 //! recorded tree may come from a stranger; every read is bounded; a write is one call to an
 //! existing file.
@@ -137,6 +137,7 @@ impl Tree for Root {
         match name {
             nic::QDISC if self.is_this_machine() => return nic::qdiscs(),
             server::NAME if self.is_this_machine() => return server::read(),
+            server::LIMITS if self.is_this_machine() => return server::limits(),
             _ => {}
         }
         if let Some(firmware) = &self.firmware

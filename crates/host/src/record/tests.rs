@@ -182,6 +182,7 @@ fn every_name_that_is_read_exists_on_some_kernel() {
         "etc/forebay/cpus",
         // Of a broker, where one runs.
         "server/cpus",
+        "server/limits",
         // Of the machine's controller, where it is named.
         "firmware-now/cpu.snoop",
     ];

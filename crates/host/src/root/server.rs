@@ -1,4 +1,5 @@
-//! The CPUs of the running broker's threads, under the name `server/cpus`.
+//! The CPUs of the running broker's threads, under the name `server/cpus`, and its limits, as
+//! `server/limits`.
 //!
 //! Workers that the kernel runs for `io_uring` refuse other CPUs than theirs and are left out; they
 //! follow at the next start. Invariants: only a process of this program that serves is found, and
@@ -14,8 +15,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cpus::Cpus;
 
-/// The name.
+/// The name of the CPUs.
 pub(super) const NAME: &str = "server/cpus";
+/// The name of the limits.
+pub(super) const LIMITS: &str = "server/limits";
 /// Beginning of the names of the kernel's workers.
 const WORKER: &str = "iou-";
 
@@ -71,6 +74,10 @@ fn threads() -> io::Result<Vec<Pid>> {
         }
     }
     Ok(threads)
+}
+
+pub(super) fn limits() -> io::Result<String> {
+    bounded::kernel_text(format!("/proc/{}/limits", broker()?))
 }
 
 pub(super) fn read() -> io::Result<String> {

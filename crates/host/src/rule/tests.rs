@@ -313,6 +313,10 @@ fn the_snoop_mode_is_advice_and_waiting_is_said() {
     assert!(advice(&fixtures::snc(), Profile::Latency).contains(&"firmware.cpu.snoop".to_owned()));
     let host = fixtures::two_sockets();
     assert!(!advice(&host, Profile::Throughput).contains(&"pressure.memory".to_owned()));
+    host.set("server/limits", "Max open files 1024 524288 files");
+    assert!(advice(&host, Profile::Throughput).contains(&"limits.nofile".to_owned()));
+    host.set("server/limits", "Max open files 1048576 1048576 files");
+    assert!(!advice(&host, Profile::Throughput).contains(&"limits.nofile".to_owned()));
     host.set(
         "proc/pressure/memory",
         "some avg10=0 total=9\nfull avg10=0 avg60=0 avg300=2.1 total=18000000000\n",

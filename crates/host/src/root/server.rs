@@ -42,9 +42,11 @@ fn broker() -> io::Result<String> {
         let Ok(program) = std::fs::metadata(format!("/proc/{pid}/exe")) else {
             continue;
         };
-        let is_ours = (program.dev(), program.ino()) == (ours.dev(), ours.ino());
+        if (program.dev(), program.ino()) != (ours.dev(), ours.ino()) {
+            continue;
+        }
         let command = bounded::kernel_text(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        if is_ours && command.split('\0').nth(1) == Some("serve") {
+        if command.split('\0').nth(1) == Some("serve") {
             found.push(pid.to_owned());
         }
     }

@@ -364,6 +364,16 @@ def report(run):
     run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py"], count=pytest_counts, cwd=TESTS, env={"TEST_BROKER": str(binary)})
 
 
+def irqbalance(run):
+    """The program out of its package, which is not installed: that would start it."""
+    home = kafka.cache() / "irqbalance"
+    if not (home / "usr/sbin/irqbalance").exists() and shutil.which("apt-get") and os.geteuid() == 0:
+        home.mkdir(parents=True, exist_ok=True)
+        script = "apt-get -q update && apt-get -q download irqbalance && dpkg-deb -x irqbalance_*.deb . && rm irqbalance_*.deb"
+        run.step("fetch irqbalance", ["sh", "-c", f"({script}) || echo 'SKIPPED: no irqbalance'"], cwd=home, count=nothing)
+    return {"PATH": f"{home}/usr/sbin:{os.environ['PATH']}"}
+
+
 def ansible(run):
     """Where Ansible's programs are: an environment of their own, because nothing else here needs them."""
     home = kafka.cache() / f"ansible-{ANSIBLE}"
@@ -379,7 +389,7 @@ def tune(run):
     run.step("build tune", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
     binary = TARGET / "debug" / "forebay"
     chromium(run)
-    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run)}
+    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run), **irqbalance(run)}
     run.step("tune", [python(run), "-m", "pytest", "-q", "tune", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
 
 

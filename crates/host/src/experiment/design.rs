@@ -239,8 +239,8 @@ mod tests {
                 "which pairs are peaks",
             ),
             (
-                "seed = 1",
-                "seed = 1\npeak = { top_share = 0.5 }\n[[guard]]\nname = \"b\"\npeak = true",
+                "block_ms = 500",
+                "block_ms = 500\npeak = { top_share = 0.5 }\n[[guard]]\nname = \"b\"\npeak = true",
                 "4 of 8 pairs",
             ),
             ("seed = 1", "sed = 1", "unknown field"),

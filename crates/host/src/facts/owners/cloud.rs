@@ -40,18 +40,18 @@ pub(crate) fn is_of_cloud(name: &str) -> bool {
 
 /// Returns the knobs that a text names, a line for each, in a form that names the same knobs.
 pub(crate) fn told(text: &str) -> String {
-    let line = |knob: String| match knob.strip_prefix("sysctl.") {
-        Some(name) => format!("{name}\n"),
-        None => {
-            let of_card = knob
-                .strip_prefix("net.")
-                .and_then(|rest| rest.rsplit_once('.'));
-            let (card, what) = of_card.unwrap_or_default();
-            let option = OF_ETHTOOL.iter().find(|(_, knob)| *knob == what);
-            option.map_or_else(String::new, |(option, _)| {
-                format!("ethtool {option} {card}\n")
-            })
+    let line = |knob: String| {
+        if let Some(name) = knob.strip_prefix("sysctl.") {
+            return format!("{name}\n");
         }
+        let of_card = knob
+            .strip_prefix("net.")
+            .and_then(|rest| rest.rsplit_once('.'));
+        let (card, what) = of_card.unwrap_or_default();
+        let option = OF_ETHTOOL.iter().find(|(_, knob)| *knob == what);
+        option.map_or_else(String::new, |(option, _)| {
+            format!("ethtool {option} {card}\n")
+        })
     };
     knobs(text).into_iter().map(line).collect()
 }

@@ -57,6 +57,8 @@ SECURED = ["kgo", "librdkafka", "kafka-python", "java-tools", "streams", "connec
 BY_FIXTURE = ["clients/test_records.py", "clients/test_consumer_groups.py", "clients/test_transactions.py", "clients/test_groups.py",
               "clients/test_admin.py"]
 SHORT = ["java-tools"]
+# Pinned, as the packages of the other suites are.
+ANSIBLE = "2.19.14"
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
@@ -362,11 +364,32 @@ def report(run):
     run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py"], count=pytest_counts, cwd=TESTS, env={"TEST_BROKER": str(binary)})
 
 
+def irqbalance(run):
+    """The program out of its package, which is not installed: that would start it."""
+    home = kafka.cache() / "irqbalance"
+    if not (home / "usr/sbin/irqbalance").exists() and shutil.which("apt-get") and os.geteuid() == 0:
+        home.mkdir(parents=True, exist_ok=True)
+        script = "apt-get -q update && apt-get -q download irqbalance && dpkg-deb -x irqbalance_*.deb . && rm irqbalance_*.deb"
+        run.step("fetch irqbalance", ["sh", "-c", f"({script}) || echo 'SKIPPED: no irqbalance'"], cwd=home, count=nothing)
+    return {"PATH": f"{home}/usr/sbin:{os.environ['PATH']}"}
+
+
+def ansible(run):
+    """Where Ansible's programs are: an environment of their own, because nothing else here needs them."""
+    home = kafka.cache() / f"ansible-{ANSIBLE}"
+    if not (home / ".complete").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        run.step("install python for ansible", [sys.executable, "-m", "venv", home], count=nothing)
+        run.step("install ansible", [home / "bin/pip", "install", "-q", f"ansible-core=={ANSIBLE}"], count=nothing)
+        (home / ".complete").touch()
+    return str(home / "bin")
+
+
 def tune(run):
     run.step("build tune", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
     binary = TARGET / "debug" / "forebay"
     chromium(run)
-    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary)}
+    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run), **irqbalance(run)}
     run.step("tune", [python(run), "-m", "pytest", "-q", "tune", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
 
 

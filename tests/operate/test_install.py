@@ -40,11 +40,14 @@ def test_the_package_has_what_the_pages_say(package):
                  "usr/lib/sysusers.d/forebay.conf", "usr/lib/tmpfiles.d/forebay.conf", "usr/share/forebay/prometheus/forebay.rules.yml",
                  "usr/share/forebay/grafana/forebay-overview.json", "usr/share/doc/forebay/runbook.md"):
         assert f"./{path}\n" in listed, path
-    # Files belong to root, and only the program can be executed.
+    for path in ("usr/lib/systemd/system/forebay-tune-boot.service", "usr/share/forebay/ansible/forebay.tune/plugins/modules/tune.py"):
+        assert f"./{path}\n" in listed, path
+    # Files belong to root, and only the programs can be executed.
+    programs = ("./usr/bin/forebay", "./usr/share/forebay/ansible/forebay.tune/carrier", "./usr/share/forebay/ansible/forebay.tune/service")
     for line in listed.splitlines():
         assert " root/root " in line, line
         executable = line.startswith("-rwx")
-        assert executable == line.endswith(" ./usr/bin/forebay"), line
+        assert executable == line.endswith(tuple(f" {program}" for program in programs)), line
 
 
 @pytest.mark.skipif(not shutil.which("lintian"), reason="lintian is missing")

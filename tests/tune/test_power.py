@@ -68,6 +68,37 @@ def test_a_power_cut_at_any_moment_leaves_a_change_that_can_be_taken_back(host, 
     assert changed > 0, "every cut came before the first write"
 
 
+@pytest.mark.parametrize("how", ["read-only", "dead"])
+def test_a_disk_that_fails_behind_a_change_keeps_nothing_from_being_taken_back(host, disk, how):
+    """By the watchdog at the deadline, and by hand before it."""
+    before = host.files()
+    for by_hand in (False, True):
+        host.tune("apply", host.plan, "--confirm-within", "60s" if by_hand else "2s", check=0)
+        assert host.files() != before
+        # The watchdog has looked since.
+        time.sleep(2.5 if by_hand else 1)
+        if how == "dead":
+            disk.cut_power()
+        else:
+            # What ext4 does by itself where an error of the disk says so.
+            subprocess.run(["mount", "-o", "remount,abort", disk.path], check=True, capture_output=True)
+        if by_hand and how == "read-only":
+            told = host.tune("undo", check=1)
+            assert "could not be written to the journal" in told.stderr, told.stderr
+        if not (by_hand and how == "dead"):
+            end = time.monotonic() + 30
+            while host.files() != before:
+                assert time.monotonic() < end, "it was not taken back"
+                time.sleep(0.1)
+        end_all(host.state)
+        for name, text in before.items():
+            (host.dir / name).write_text(text)
+        disk.restore_power()
+        # Nothing is in effect, and the journal comes to know it.
+        host.tune("undo", check=0)
+        assert host.files() == before
+
+
 def test_what_was_confirmed_is_applied_again_after_a_power_cut(host, disk):
     before = host.files()
     transaction = host.json("apply", host.plan)["transaction"]

@@ -5,6 +5,7 @@ Nothing of this machine is changed: trees are copies, and what is set is in a na
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -143,6 +144,68 @@ def test_the_watchdog_does_not_need_who_started_it(host):
         pass
     wait_until(lambda: host.json("status")[-1]["standing"] == "closed")
     assert host.files() == before
+
+
+def watchdog_of(host):
+    """The process that takes back what is open on this host."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if str(host.state).encode() in words and b"watchdog" in words:
+                return int(entry.name)
+    return None
+
+
+def test_a_journal_that_is_removed_keeps_nothing_from_being_taken_back(host):
+    before = host.files()
+    host.tune("apply", host.plan, "--confirm-within", "2s", check=0)
+    watchdog = watchdog_of(host)
+    # Behind its first look, which it takes before the first write and then every two seconds.
+    time.sleep(1)
+    shutil.rmtree(host.state)
+    wait_until(lambda: host.files() == before)
+    wait_until(lambda: not Path(f"/proc/{watchdog}").exists())
+    assert not host.state.exists()
+
+
+def test_a_watchdog_that_was_killed_is_started_again_by_the_watch(host):
+    before = host.files()
+    host.tune("apply", host.plan, "--confirm-within", "4s", check=0)
+    killed = watchdog_of(host)
+    os.kill(killed, signal.SIGKILL)
+    command = [FOREBAY, "tune", "--sysroot", host.dir, "--state", host.state, "verify", "--watch"]
+    watch = subprocess.Popen(list(map(str, command)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        wait_until(lambda: watchdog_of(host) not in (None, killed))
+        wait_until(lambda: host.json("status")[-1]["standing"] == "closed")
+        assert host.files() == before
+    finally:
+        watch.kill()
+        watch.wait()
+
+
+def test_what_was_kept_until_a_reboot_is_no_drift_behind_it(host):
+    before = host.files()
+    host.tune("apply", host.plan, "--until-reboot", check=0)
+    for name, text in before.items():
+        (host.dir / name).write_text("boot-2\n" if name.endswith("boot_id") else text)
+    assert host.json("verify") == []
+    host.tune("boot", check=0)
+    assert host.files()["proc/sys/vm/swappiness"] == before["proc/sys/vm/swappiness"]
+
+
+def test_what_is_kept_and_not_applied_since_a_start_is_said(host):
+    before = host.files()
+    transaction = host.json("apply", host.plan)["transaction"]
+    host.tune("confirm", transaction, check=0)
+    for name, text in before.items():
+        (host.dir / name).write_text("boot-2\n" if name.endswith("boot_id") else text)
+    assert {one["verdict"] for one in host.json("verify", check=3)} == {"unapplied"}
+    host.tune("boot", check=0)
+    assert {one["verdict"] for one in host.json("verify")} == {"same"}
 
 
 @pytest.mark.skipif(subprocess.run(["which", "cc"], capture_output=True).returncode != 0, reason="no C compiler is installed")

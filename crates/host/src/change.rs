@@ -270,34 +270,21 @@ pub fn undo(
     let boot = boot::id(tree);
     let store = Store::lock(state, &boot)?;
     let transactions = store.transactions()?;
-    for named in [to, only].into_iter().flatten() {
-        anyhow::ensure!(
-            transactions.iter().any(|one| one.id == named),
-            "there is no transaction {named}"
-        );
-    }
-    let has = |one: &Transaction, item: &str| {
-        let live = matches!(
-            one.standing(&boot),
-            TransactionStanding::Open | TransactionStanding::Confirmed
-        );
-        let mut entries = one.entries.iter();
-        live && entries.any(|entry| entry.item == item && entry.state != ItemState::Undone)
-    };
-    if let Some(item) = item {
-        anyhow::ensure!(
-            transactions.iter().any(|one| has(one, item)),
-            "no transaction that is in effect has {item}"
-        );
-    }
+    check(&transactions, &boot, which)?;
     let mut done = Vec::new();
+    // A full disk keeps records from being written, and nothing from being taken back.
+    let mut unwritten = None;
     for transaction in transactions.iter().rev() {
         if only.is_some_and(|only| only != transaction.id) {
             continue;
         }
         match transaction.standing(&boot) {
             TransactionStanding::Closed => {}
-            TransactionStanding::Expired => close(&store, transaction, "expired")?,
+            TransactionStanding::Expired => {
+                if let Err(error) = close(&store, transaction, "expired") {
+                    unwritten.get_or_insert(error);
+                }
+            }
             // The report contains the damaged transaction, although the others are taken back.
             TransactionStanding::Damaged => {
                 done.push((
@@ -307,12 +294,17 @@ pub fn undo(
             }
             TransactionStanding::Open | TransactionStanding::Confirmed => {
                 // A selected item is taken back from the newest transaction that has it.
-                if item.is_some_and(|item| !has(transaction, item)) {
+                if item.is_some_and(|item| !has(transaction, item, &boot)) {
                     continue;
                 }
-                let mut log = store.append_to(&transaction.id)?;
-                let undone = undo::undo(tree, &mut log, transaction, item)?;
-                done.push((transaction.id.clone(), undone));
+                let mut log = store.to_take_back(&transaction.id);
+                match undo::undo(tree, &mut *log, transaction, item) {
+                    Ok(undone) => done.push((transaction.id.clone(), undone)),
+                    Err(error) => {
+                        let error = anyhow::Error::new(error).context(transaction.id.clone());
+                        unwritten.get_or_insert(error);
+                    }
+                }
                 if to.is_none() {
                     break;
                 }
@@ -322,7 +314,37 @@ pub fn undo(
             break;
         }
     }
-    Ok(done)
+    match unwritten {
+        None => Ok(done),
+        Some(error) => Err(error),
+    }
+}
+
+/// Checks that what is selected is there.
+fn check(transactions: &[Transaction], boot: &str, which: UndoSelection) -> anyhow::Result<()> {
+    for named in [which.to, which.only].into_iter().flatten() {
+        anyhow::ensure!(
+            transactions.iter().any(|one| one.id == named),
+            "there is no transaction {named}"
+        );
+    }
+    if let Some(item) = which.item {
+        anyhow::ensure!(
+            transactions.iter().any(|one| has(one, item, boot)),
+            "no transaction that is in effect has {item}"
+        );
+    }
+    Ok(())
+}
+
+/// Returns whether a transaction in effect has an item that is not settled.
+fn has(one: &Transaction, item: &str, boot: &str) -> bool {
+    let live = matches!(
+        one.standing(boot),
+        TransactionStanding::Open | TransactionStanding::Confirmed
+    );
+    let mut entries = one.entries.iter();
+    live && entries.any(|entry| entry.item == item && entry.state != ItemState::Undone)
 }
 
 fn close(store: &Store, transaction: &Transaction, why: &str) -> anyhow::Result<()> {

@@ -21,6 +21,10 @@ use crate::firmware::Firmware;
 use crate::root::Root;
 use show::Format;
 
+/// Directory of the transactions. Not below the broker's `/var/lib/forebay`: its user, who owns that,
+/// could have root write any knob.
+const STATE: &str = "/var/lib/forebay-tune";
+
 /// The exit code of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Exit {
@@ -51,7 +55,7 @@ pub struct TuneArgs {
     #[arg(
         long,
         value_name = "DIR",
-        default_value = "/var/lib/forebay/tune",
+        default_value = STATE,
         global = true
     )]
     state: PathBuf,
@@ -212,4 +216,26 @@ struct CommandPlace {
     sysroot: PathBuf,
     state: PathBuf,
     format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// A directory of journals below one of another user is refused: by default it is not.
+    #[test]
+    fn the_directory_of_transactions_is_below_none_of_the_brokers() {
+        let made = include_str!("../../../deploy/systemd/forebay.tmpfiles.conf");
+        for line in made.lines().filter(|line| line.starts_with("d ")) {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let (dir, user) = (words[1], words[3]);
+            let is_below = Path::new(STATE).starts_with(dir);
+            assert!(
+                user == "root" || !is_below,
+                "{STATE} is below {dir} of {user}"
+            );
+        }
+    }
 }

@@ -95,6 +95,7 @@ impl Counters {
             counters.protocols(&tree.read(name).unwrap_or_default());
         }
         counters.processors(&tree.read("proc/stat").unwrap_or_default());
+        counters.schedulers(&tree.read("proc/schedstat").unwrap_or_default());
         for resource in PRESSURES {
             let text = tree.read(&format!("proc/pressure/{resource}"));
             counters.pressure(resource, &text.unwrap_or_default());
@@ -150,6 +151,31 @@ impl Counters {
                 format!("cpu{cpu}.softirq"),
                 ticks.get(SOFTIRQ).copied().unwrap_or(0),
             );
+        }
+    }
+
+    /// Adds the microseconds in which tasks ran on each CPU, and in which they were ready and waited
+    /// for it.
+    fn schedulers(&mut self, text: &str) {
+        /// Positions behind the name: nanoseconds of running, and of waiting.
+        const RAN: usize = 6;
+        const WAITED: usize = 7;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_ascii_whitespace().collect();
+            let Some((name, values)) = words.split_first() else {
+                continue;
+            };
+            let cpu = name
+                .strip_prefix("cpu")
+                .and_then(|number| number.parse::<usize>().ok());
+            let Some(cpu) = cpu else { continue };
+            for (place, what) in [(RAN, "ran_us"), (WAITED, "waited_us")] {
+                let value = values.get(place).and_then(|word| word.parse::<u64>().ok());
+                if let Some(nanoseconds) = value {
+                    self.add(format!("cpu{cpu}.{what}"), nanoseconds / 1_000);
+                    self.add(format!("sched.{what}"), nanoseconds / 1_000);
+                }
+            }
         }
     }
 
@@ -247,7 +273,11 @@ impl Counters {
     /// used.
     pub fn drops(&self) -> BTreeMap<DropPlace, u64> {
         let mut drops = BTreeMap::new();
-        let mut add = |place: DropPlace, count: u64| *drops.entry(place).or_insert(0_u64) += count;
+        // A driver may say any number, and the watchdog must outlive it.
+        let mut add = |place: DropPlace, count: u64| {
+            let sum = drops.entry(place).or_insert(0_u64);
+            *sum = sum.saturating_add(count);
+        };
         let of = |name: &str| self.of(name).unwrap_or(0);
         add(DropPlace::Backlog, of("softnet.dropped"));
         add(DropPlace::FlowLimit, of("softnet.flow_limit"));
@@ -330,6 +360,10 @@ mod tests {
             ),
             ("sys/class/net/lo/statistics/rx_packets", "5"),
             (
+                "proc/schedstat",
+                "version 17\ntimestamp 4295\ncpu0 0 0 5 1 3 2 7000000 2000000 4\ndomain0 MC 3 0 0\ncpu1 0 0 5 1 3 2 1000 9000 4\ncpux 1\n",
+            ),
+            (
                 "qdisc/all",
                 "lo noqueue drops=9 overlimits=0\neth0 pfifo_fast drops=8 overlimits=2\n",
             ),
@@ -361,6 +395,30 @@ mod tests {
         );
     }
 
+    /// A driver that says nonsense does not end the watchdog, which looks once a second.
+    #[test]
+    fn numbers_at_their_limit_are_added() {
+        let most = u64::MAX;
+        let fake = Fake::default();
+        for device in ["eth0", "eth1"] {
+            fake.set(
+                &format!("sys/class/net/{device}/statistics/rx_packets"),
+                "1",
+            );
+            let name = format!("ethtool/{device}/statistics");
+            fake.set(&name, &format!("rx_out_of_buffer: {most}"));
+        }
+        fake.set(
+            "proc/net/netstat",
+            &format!("TcpExt: TCPBacklogDrop TCPRcvQDrop\nTcpExt: {most} {most}"),
+        );
+        fake.set("proc/stat", &format!("cpu0 {most} {most} 0 0 0 0 {most}"));
+        fake.set("proc/pressure/cpu", &format!("some total={most}"));
+        let counters = Counters::read(&fake);
+        assert_eq!(counters.drops()[&DropPlace::NicRing], u64::MAX);
+        assert_eq!(counters.drops()[&DropPlace::SocketBuffer], u64::MAX);
+    }
+
     #[test]
     fn waiting_is_counted_in_microseconds() {
         let counters = Counters::read(&host());
@@ -371,6 +429,9 @@ mod tests {
             None,
             "the kernel does not account for it"
         );
+        assert_eq!(counters.of("cpu0.ran_us"), Some(7_000));
+        assert_eq!(counters.of("cpu1.waited_us"), Some(9));
+        assert_eq!(counters.of("sched.waited_us"), Some(2_009));
         assert_eq!(counters.packets(), 1_000);
     }
 

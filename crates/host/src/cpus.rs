@@ -9,6 +9,9 @@ use std::fmt::{self, Write as _};
 /// Limit on CPU numbers; no machine has that many.
 pub const CPUS_MAX: usize = 8192;
 
+/// Limit on the length of a list: each CPU by itself.
+const LIST_BYTES_MAX: usize = 6 * CPUS_MAX;
+
 /// A set of CPUs, displayed in the kernel's list form.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Cpus(BTreeSet<usize>);
@@ -17,6 +20,9 @@ impl Cpus {
     /// Parses a list of numbers and ranges, including `0-15:2/4` (two of each four); empty text is
     /// the empty set.
     pub fn from_list(list: &str) -> Option<Cpus> {
+        if list.len() > LIST_BYTES_MAX {
+            return None;
+        }
         let mut cpus = BTreeSet::new();
         for part in list.trim().split(',').map(str::trim) {
             if part.is_empty() {

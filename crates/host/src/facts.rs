@@ -7,9 +7,14 @@
 pub mod block;
 pub mod boot;
 pub mod interrupts;
+pub mod limits;
+pub mod loader;
 pub mod machine;
+pub mod mounts;
 pub mod net;
 pub mod owners;
+pub mod pmem;
+pub mod queues;
 pub mod topology;
 
 use serde::Serialize;
@@ -27,6 +32,12 @@ pub struct Facts {
     pub nics: Vec<net::Nic>,
     /// Block devices.
     pub disks: Vec<block::Disk>,
+    /// File systems on block devices.
+    pub mounts: Vec<mounts::Mount>,
+    /// Namespaces of persistent memory.
+    pub pmem: Vec<pmem::Namespace>,
+    /// Limits of the broker that runs.
+    pub limits: Vec<limits::Limit>,
     /// Other programs and files that set knobs.
     pub owners: Vec<owners::Owner>,
 }
@@ -40,6 +51,9 @@ impl Facts {
             topology,
             nics: net::all(tree),
             disks: block::all(tree),
+            mounts: mounts::all(tree),
+            pmem: pmem::all(tree),
+            limits: limits::all(tree),
             owners: owners::all(tree),
         }
     }

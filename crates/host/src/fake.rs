@@ -20,6 +20,8 @@ pub(crate) enum Habit {
     PowerOfTwo,
     /// Refuses the write.
     Refuses(Errno),
+    /// Refuses to be read and written.
+    Fails(Errno),
     /// Accepts the write without effect.
     Ignores,
     /// Selects from a list, which shows the choice in brackets.
@@ -46,6 +48,7 @@ pub(crate) struct Fake {
     habits: RefCell<BTreeMap<String, Habit>>,
     life: RefCell<Option<Rc<Life>>>,
     pub(crate) writes: Cell<u64>,
+    reads: RefCell<BTreeMap<String, u64>>,
 }
 
 /// The number of steps until a process is killed, by a panic that a test catches.
@@ -99,13 +102,23 @@ impl Fake {
     }
 
     pub(crate) fn habit(self, name: &str, habit: Habit) -> Fake {
-        self.habits.borrow_mut().insert(name.to_owned(), habit);
+        self.becomes(name, habit);
         self
+    }
+
+    /// Changes how a file behaves from now on.
+    pub(crate) fn becomes(&self, name: &str, habit: Habit) {
+        self.habits.borrow_mut().insert(name.to_owned(), habit);
     }
 
     /// Counts each write from now on as a step of this life.
     pub(crate) fn lives(&self, life: Option<Rc<Life>>) {
         *self.life.borrow_mut() = life;
+    }
+
+    /// Returns how often a file was read.
+    pub(crate) fn reads_of(&self, name: &str) -> u64 {
+        self.reads.borrow().get(name).copied().unwrap_or(0)
     }
 
     pub(crate) fn files(&self) -> BTreeMap<String, String> {
@@ -192,7 +205,7 @@ impl Fake {
                 0 => "0".to_owned(),
                 value => value.unsigned_abs().next_power_of_two().to_string(),
             },
-            Some(Habit::Refuses(errno)) => return Err(errno.into()),
+            Some(Habit::Refuses(errno) | Habit::Fails(errno)) => return Err(errno.into()),
             Some(Habit::Ignores) => return Ok(None),
             Some(Habit::Chooses) => {
                 let words: Vec<String> = old
@@ -271,6 +284,10 @@ fn with_fields(shown: &str, wanted: &str) -> String {
 
 impl Tree for Fake {
     fn read(&self, name: &str) -> io::Result<String> {
+        *self.reads.borrow_mut().entry(name.to_owned()).or_default() += 1;
+        if let Some(Habit::Fails(errno)) = self.habits.borrow().get(name) {
+            return Err((*errno).into());
+        }
         let found = self.files.borrow().get(name).cloned();
         found.ok_or_else(|| io::ErrorKind::NotFound.into())
     }

@@ -125,19 +125,27 @@ impl Form {
             Form::Choice(words) if !words.contains(&canonical.as_str()) => {
                 return Err(format!("{canonical:?} is none of {}", words.join(", ")));
             }
+            // Of the letters that names of the kernel have: what is exported to other programs is no
+            // expression of theirs.
             Form::Word
                 if canonical.is_empty()
-                    || !canonical.bytes().all(|byte| byte.is_ascii_graphic()) =>
+                    || !canonical
+                        .bytes()
+                        .all(|byte| byte.is_ascii_alphanumeric() || b"-_.+".contains(&byte)) =>
             {
                 return Err(format!("{canonical:?} is no word"));
             }
             Form::List if canonical.is_empty() => return Err("no CPU is left".to_owned()),
             Form::Fields(names, most) => {
-                for (name, value) in fields(&canonical).unwrap_or_default() {
+                let fields = fields(&canonical).unwrap_or_default();
+                for (at, (name, value)) in fields.iter().enumerate() {
+                    if fields[..at].iter().any(|(other, _)| other == name) {
+                        return Err(format!("{name:?} is there twice"));
+                    }
                     if !names.contains(&name.as_str()) {
                         return Err(format!("{name:?} is none of {}", names.join(", ")));
                     }
-                    between(0, *most, value)?;
+                    between(0, *most, *value)?;
                 }
             }
             Form::Spread(most) => {
@@ -308,6 +316,8 @@ mod tests {
             (Form::Choice(&["a", "b"]), "c"),
             (Form::Word, "two words"),
             (Form::Word, "two\nlines"),
+            (Form::Word, "${f:exec:true}"),
+            (Form::Fields(&["rx"], 8192), "rx=1 rx=2"),
             (Form::List, ""),
             (Form::List, "7-1"),
             (Form::Fields(&["rx"], 8192), "rx=9999"),

@@ -106,14 +106,15 @@ impl Guard {
 
 /// Parses a window of at most an hour.
 fn window_ms(text: &str) -> Option<u64> {
-    let (number, unit) = text.split_at(text.len().checked_sub(1)?);
-    let unit = match unit {
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
+    let unit = text.chars().next_back()?;
+    let unit_ms = match unit {
+        's' => 1_000,
+        'm' => 60_000,
+        'h' => 3_600_000,
         _ => return None,
     };
-    let ms = number.parse::<u64>().ok()?.checked_mul(unit)?;
+    let number = text.strip_suffix(unit)?;
+    let ms = number.parse::<u64>().ok()?.checked_mul(unit_ms)?;
     (1_000..=3_600_000).contains(&ms).then_some(ms)
 }
 
@@ -306,6 +307,12 @@ mod tests {
                 with(|guard| guard.window = Some("5 minutes".to_owned())),
             ),
             ("window", with(|guard| guard.window = Some("2h".to_owned()))),
+            // Letters of more than one byte, and none at all.
+            (
+                "window",
+                with(|guard| guard.window = Some("5\u{b5}".to_owned())),
+            ),
+            ("window", with(|guard| guard.window = Some(String::new()))),
             (
                 "this machine",
                 with(|guard| guard.metrics = Some("http://10.0.0.1:1/m".to_owned())),

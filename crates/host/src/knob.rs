@@ -110,7 +110,7 @@ impl Knob {
 pub fn find(tree: &dyn Tree, id: &str) -> Option<Knob> {
     let (area, rest) = id.split_once('.')?;
     match area {
-        "sysctl" => sysctl::find(rest),
+        "sysctl" => sysctl::find(tree, rest),
         "block" => block::find(rest),
         "mm" => memory::find(rest),
         "cpu" => cpu::find(rest),
@@ -125,7 +125,7 @@ pub fn find(tree: &dyn Tree, id: &str) -> Option<Knob> {
 /// Returns all knobs that this host has, by area.
 pub fn all(tree: &dyn Tree) -> Vec<Knob> {
     let mut knobs = net::all(tree);
-    knobs.extend(sysctl::all());
+    knobs.extend(sysctl::all(tree));
     knobs.extend(block::all(tree));
     knobs.extend(memory::all());
     knobs.extend(cpu::all(tree));
@@ -141,7 +141,7 @@ pub fn turn(id: &str) -> u8 {
     match (id.split('.').next().unwrap_or_default(), last) {
         ("net", "channels") => 0,
         ("net", "rings") => 1,
-        ("net", "rss") => 2,
+        ("net", "rss" | "rss_key" | "rss_fields") => 2,
         ("net", "coalescing") => 3,
         ("net", "features") => 4,
         ("net", "irq" | "cpus") => 6,

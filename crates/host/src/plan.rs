@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::apply::Change;
-use crate::facts::Facts;
+use crate::facts::{Facts, loader};
 use crate::guard::Guard;
 use crate::knob::{self, Class};
 use crate::root::Tree;
@@ -164,6 +164,13 @@ impl Plan {
             if !allowed.only.is_empty() && !allowed.only.contains(&item.id) {
                 continue;
             }
+            // No command writes it: it is in effect, or an operator has to do it.
+            if let Some(option) = item.id.strip_prefix(BOOT) {
+                if let Err(why) = item.of_boot(option, facts, allowed) {
+                    refusals.push(Refusal::of(&item.id, why));
+                }
+                continue;
+            }
             match item.change(tree, facts, evidence, allowed, self.makes(item)) {
                 Ok(change) if changes.iter().any(|other| other.item == change.item) => {
                     refusals.push(Refusal::of(&item.id, "the plan has it twice"));
@@ -204,7 +211,20 @@ impl Plan {
     }
 }
 
+/// Prefix of the items that are options of the kernel's command line.
+const BOOT: &str = "boot.";
+
 impl Item {
+    /// Checks that a boot option is in effect; the error is how it gets there.
+    fn of_boot(&self, option: &str, facts: &Facts, allowed: &OperatorLimits) -> Result<(), String> {
+        let boot = &facts.boot;
+        loader::check(&boot.options, boot.loader, option, &self.wanted()?)?;
+        if allowed.take_over.contains(&self.id) {
+            return Err("there is nothing to take over".to_owned());
+        }
+        Ok(())
+    }
+
     fn change(
         &self,
         tree: &dyn Tree,

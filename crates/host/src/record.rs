@@ -2,9 +2,10 @@
 //! works as `--sysroot` once unpacked.
 //!
 //! The reading code itself determines what is recorded. Invariants: the copy contains no serial
-//! number, no hardware or network address, no environment and no host name; of running programs
-//! only those that set knobs.
+//! number, no hardware or network address, no environment and no host name (`scrub`); of running
+//! programs only those that set knobs.
 
+mod scrub;
 mod tar;
 
 use std::cell::RefCell;
@@ -12,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::counter::Counters;
-use crate::facts::{Facts, boot, owners};
+use crate::facts::Facts;
 use crate::firmware;
 use crate::knob;
 use crate::root::Tree;
@@ -52,11 +53,7 @@ impl<'a> Recorder<'a> {
 
     /// Returns everything that may be disclosed.
     pub fn entries(&self) -> BTreeMap<String, Entry> {
-        let found = self.found.borrow();
-        let allowed = found.iter().filter(|(name, entry)| is_allowed(name, entry));
-        allowed
-            .map(|(name, entry)| (name.clone(), without_comments(name, entry)))
-            .collect()
+        scrub::disclosed(&self.found.borrow())
     }
 
     fn note<T>(
@@ -74,43 +71,6 @@ impl<'a> Recorder<'a> {
             Err(_) => self.missed.borrow_mut().push(name.to_owned()),
         }
         read
-    }
-}
-
-/// Returns whether an entry may be disclosed.
-fn is_allowed(name: &str, entry: &Entry) -> bool {
-    let Entry::Text(text) = entry else {
-        return true;
-    };
-    let of_process = name.starts_with("proc/") && name.ends_with("/comm");
-    match () {
-        () if name == "proc/1/environ" || name.ends_with("boot_id") => false,
-        () if of_process => owners::is_program(text.trim()),
-        () => true,
-    }
-}
-
-/// Returns an entry without the comments of settings files and without unknown boot options.
-fn without_comments(name: &str, entry: &Entry) -> Entry {
-    match entry {
-        Entry::Text(text) if name.contains("/sysctl.") => {
-            let is_setting = |line: &&str| !line.trim_start().starts_with(['#', ';']);
-            let settings: Vec<&str> = text.lines().filter(is_setting).collect();
-            Entry::Text(settings.join("\n") + "\n")
-        }
-        // Connections hold keys of networks; of programs only the interrupts that they leave alone.
-        Entry::Text(text) if owners::is_of_manager(name) => Entry::Text(owners::settings_of(text)),
-        Entry::Text(text)
-            if name.starts_with("proc/")
-                && name.ends_with("/cmdline")
-                && name != "proc/cmdline" =>
-        {
-            Entry::Text(owners::banned_of(text))
-        }
-        Entry::Text(text) if name == "proc/cmdline" => {
-            Entry::Text(boot::options(text).join(" ") + "\n")
-        }
-        other => other.clone(),
     }
 }
 

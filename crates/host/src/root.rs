@@ -3,8 +3,8 @@
 //!
 //! Names are relative (`proc/sys/vm/swappiness`). Settings without a file also have names, so that
 //! a recorded tree contains everything: rings and channels of a network card below `ethtool/`, the
-//! CPUs of a card's threads below `napi/`, those of the broker in `server/cpus`, drops of queues in
-//! `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
+//! CPUs of a card's threads below `napi/`, what polls its queues below `netdev/`, the CPUs of the
+//! broker and its limits in `server/`, drops of queues in `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
 //! controller is named. Invariants: neither a name nor a link leads out of the root, because a
 //! recorded tree may come from a stranger; every read is bounded; a write is one call to an
 //! existing file.
@@ -25,6 +25,8 @@ use crate::firmware::{self, Firmware, Setting};
 
 /// Limit on the size of a file; the kernel's are smaller.
 const FILE_BYTES_MAX: u64 = 8 << 20;
+/// Limit on what is overwritten behind a value; no file of one value is that long.
+const REST_BYTES_MAX: usize = 64 << 10;
 
 /// A host as names and texts.
 pub trait Tree {
@@ -127,9 +129,15 @@ impl Tree for Root {
         {
             return threads::read(thread);
         }
+        if self.is_this_machine()
+            && let Some(device) = name.strip_prefix(nic::QUEUES)
+        {
+            return nic::queues(device);
+        }
         match name {
             nic::QDISC if self.is_this_machine() => return nic::qdiscs(),
             server::NAME if self.is_this_machine() => return server::read(),
+            server::LIMITS if self.is_this_machine() => return server::limits(),
             _ => {}
         }
         if let Some(firmware) = &self.firmware
@@ -161,19 +169,28 @@ impl Tree for Root {
             return firmware.write(&setting, text);
         }
         let mut file = self.open(name, OFlags::WRONLY)?;
-        // The kernel takes a value whole: one call, as from `echo`.
-        let line = format!("{text}\n");
+        let is_of_disk = name.starts_with("etc/");
+        // The kernel takes a value whole: one call, as from `echo`. A file of the disk may be
+        // longer: its rest is overwritten by the same call, because a kill behind it would leave a
+        // mixture.
+        let mut line = format!("{text}\n");
+        let length = line.len();
+        if is_of_disk {
+            let old = usize::try_from(file.metadata()?.len()).unwrap_or(0);
+            let rest = old.saturating_sub(length).min(REST_BYTES_MAX);
+            line.extend(std::iter::repeat_n('\n', rest));
+        }
         let written = file.write(line.as_bytes())?;
         if written != line.len() {
             let what = format!("{written} of {} bytes were taken", line.len());
             return Err(io::Error::new(io::ErrorKind::WriteZero, what));
         }
-        if !self.is_this_machine() || name.starts_with("etc/") {
+        if !self.is_this_machine() || is_of_disk {
             // A regular file, which a shorter text must truncate; truncating it before the write
             // would leave it empty for a moment.
-            file.set_len(line.len() as u64)?;
+            file.set_len(length as u64)?;
         }
-        if name.starts_with("etc/") {
+        if is_of_disk {
             file.sync_all()?;
         }
         Ok(())
@@ -281,6 +298,10 @@ mod tests {
         std::fs::write(dir.path().join("there"), "4096\n").unwrap();
         root.write("there", "8").unwrap();
         assert_eq!(root.read("there").unwrap(), "8\n");
+        std::fs::create_dir(dir.path().join("etc")).unwrap();
+        std::fs::write(dir.path().join("etc/cpus"), "0-31,40\n").unwrap();
+        root.write("etc/cpus", "4-7").unwrap();
+        assert_eq!(root.read("etc/cpus").unwrap(), "4-7\n");
         assert_eq!(root.number("there"), Some(8));
     }
 

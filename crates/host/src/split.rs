@@ -44,13 +44,13 @@ pub fn for_card(facts: &Facts, nic: &Nic) -> Option<Cpus> {
     if node.cpus.len() < CPUS_MIN {
         return None;
     }
-    // Only the first thread of each core, so that two interrupts never share a core.
-    let cores = node.cpus.and(&facts.topology.cores);
-    let count = node
-        .cpus
-        .len()
-        .div_ceil(SERVED_BY_ONE)
-        .min(cores.len().max(1));
+    // Only the first thread of each core, so that two interrupts never share a core. Lists of
+    // siblings that contradict each other leave a node without a first thread.
+    let mut cores = node.cpus.and(&facts.topology.cores);
+    if cores.is_empty() {
+        cores = node.cpus.clone();
+    }
+    let count = node.cpus.len().div_ceil(SERVED_BY_ONE).min(cores.len());
     Some(cores.iter().take(count).collect())
 }
 

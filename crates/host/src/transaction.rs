@@ -90,7 +90,7 @@ pub enum TransactionStanding {
     Open,
     /// Kept.
     Confirmed,
-    /// Of another boot, and never kept.
+    /// Of another boot, and not kept beyond it.
     Expired,
     /// Ended, or never begun.
     Closed,
@@ -184,10 +184,16 @@ impl Transaction {
             () if self.closed.is_some() => TransactionStanding::Closed,
             // Killed before its first record, which precedes the first write.
             () if self.boot.is_empty() => TransactionStanding::Closed,
+            // Kept for its boot alone, which is over.
+            () if self.is_past(boot) && !self.outlives() => TransactionStanding::Expired,
             () if self.confirmed => TransactionStanding::Confirmed,
-            () if self.boot != boot && !self.outlives() => TransactionStanding::Expired,
             () => TransactionStanding::Open,
         }
+    }
+
+    /// Returns whether a reboot has taken back what does not outlive it, and nothing applies it again.
+    fn is_past(&self, boot: &str) -> bool {
+        self.boot != boot && (!self.confirmed || self.until_reboot)
     }
 
     /// Returns whether an item that may have been written outlives a reboot.
@@ -199,7 +205,7 @@ impl Transaction {
     /// Returns whether an item may be in effect in this boot: a reboot takes back what is not kept,
     /// and does not outlive it.
     pub fn is_in_effect(&self, entry: &Entry, boot: &str) -> bool {
-        self.confirmed || self.boot == boot || !self.outlives() || knob::outlives_boot(&entry.item)
+        !self.is_past(boot) || !self.outlives() || knob::outlives_boot(&entry.item)
     }
 
     /// Returns when it is taken back, by this boot's clock; none if no watchdog waits for that.

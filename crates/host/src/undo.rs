@@ -12,6 +12,7 @@ mod queues;
 
 use std::collections::VecDeque;
 
+use rustix::io::Errno;
 use serde::Serialize;
 
 use crate::boot;
@@ -151,10 +152,7 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> SettledItem {
     let found = match knob.read(tree) {
         Ok(found) => found,
         // A controller that is named no more has the setting still.
-        Err(error)
-            if error.kind() == std::io::ErrorKind::NotFound
-                && !knob::is_of_firmware(&entry.item) =>
-        {
+        Err(error) if is_gone(&error) && !knob::is_of_firmware(&entry.item) => {
             return gone(error.to_string());
         }
         // The knob exists, so the next undo may be able to read it.
@@ -193,6 +191,16 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> SettledItem {
         Ok(()) => (Some(found), Some(entry.old.clone()), UndoOutcome::Restored),
         Err(error) => (Some(found), None, UndoOutcome::Refused { error }),
     }
+}
+
+/// Returns whether what a knob belongs to is gone: a file, a card that was taken out, a thread that
+/// has ended.
+fn is_gone(error: &std::io::Error) -> bool {
+    error.kind() == std::io::ErrorKind::NotFound
+        || matches!(
+            Errno::from_io_error(error),
+            Some(Errno::NODEV | Errno::NXIO | Errno::SRCH)
+        )
 }
 
 /// Returns whether the wanted fields have their old values.

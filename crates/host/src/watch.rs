@@ -2,9 +2,10 @@
 //! a reset of a link or of a card's queues took away.
 //!
 //! Invariants: only knobs that such a reset affects are written, and only over the value that a
-//! reset leaves: values set by others are reported and left; an item that is lost repeatedly is
-//! left after a number of rewrites, because something else sets it; each write is in the journal;
-//! the checks cost at most a thousandth of a CPU.
+//! reset leaves: values set by others are reported and left; what was not written in this boot is
+//! not written here, because only the boot service checks whether it still may be; an item that is
+//! lost repeatedly is left after a number of rewrites, because something else sets it; each write is
+//! in the journal; the checks cost at most a thousandth of a CPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,7 @@ use crate::knob::{self, Knob};
 use crate::root::Tree;
 use crate::transaction::{Entry, ItemState, Transaction, TransactionStanding};
 use crate::undo::network;
+use crate::watchdog;
 
 /// Shortest time between two checks.
 const LOOK_MS: u64 = 1_000;
@@ -43,6 +45,8 @@ pub enum Verdict {
     Gone,
     /// It comes into effect when the host starts again.
     Waiting,
+    /// It is kept, and this boot has not applied it again.
+    Unapplied,
 }
 
 /// An item as found by a check.
@@ -104,12 +108,22 @@ fn look_at(
                 transaction: transaction.id.clone(),
                 item: entry.item.clone(),
                 left: left.clone(),
-                verdict: verdict(tree, knob.as_ref(), entry, left, found.as_deref()),
+                verdict: match verdict(tree, knob.as_ref(), entry, left, found.as_deref()) {
+                    Verdict::Lost | Verdict::Drifted if !is_of_boot(transaction, entry, boot) => {
+                        Verdict::Unapplied
+                    }
+                    verdict => verdict,
+                },
                 found,
             });
         }
     }
     seen
+}
+
+/// Returns whether a value was there in this boot.
+fn is_of_boot(transaction: &Transaction, entry: &Entry, boot: &str) -> bool {
+    transaction.boot == boot || knob::outlives_boot(&entry.item)
 }
 
 fn verdict(
@@ -170,6 +184,8 @@ pub struct Watch {
     transactions: Vec<Transaction>,
     last: BTreeMap<String, Verdict>,
     written: BTreeMap<String, Vec<u64>>,
+    /// Transactions whose watchdog did not run at the last look.
+    alone: Vec<String>,
 }
 
 impl Watch {
@@ -210,6 +226,7 @@ impl Watch {
                     Verdict::Same => "is back",
                     Verdict::Waiting => "waits for the next start",
                     Verdict::Gone => "there is no such knob now",
+                    Verdict::Unapplied => "left: kept, and not applied since the start",
                     Verdict::Lost | Verdict::Drifted => "left: somebody else set it",
                 };
                 let done = done.to_owned();
@@ -218,6 +235,14 @@ impl Watch {
         }
         self.last = last;
         Ok(told)
+    }
+
+    /// Returns the open transactions that had no watchdog at two looks: it was killed, and another
+    /// one is needed. At the first look `apply` may be about to start it.
+    pub fn orphans(&mut self, tree: &dyn Tree, state: &Path) -> Vec<String> {
+        let now = watchdog::orphans(state, &boot::id(tree), &self.transactions);
+        let before = std::mem::replace(&mut self.alone, now.clone());
+        now.into_iter().filter(|id| before.contains(id)).collect()
     }
 
     /// Rewrites an item, under the lock, if its transaction is still in effect.
@@ -239,8 +264,9 @@ impl Watch {
         let text = |error: &dyn std::fmt::Display| error.to_string();
         let store = Store::lock(state, boot).map_err(|error| text(&error))?;
         let now = store.transactions().map_err(|error| text(&error))?;
-        // An item undone a moment ago must not be rewritten.
-        let still = look(tree, boot, &now);
+        // An item undone a moment ago must not be rewritten. Only this one is read: the others'
+        // turn comes, and the lock is held.
+        let still = look_at(tree, boot, &now, |item| item == seen.item);
         if !still.iter().any(|one| one == seen) {
             return Err("left: it has changed meanwhile".to_owned());
         }

@@ -16,6 +16,8 @@ mod file;
 mod freeing;
 mod lanes;
 mod names;
+pub mod netdev;
+mod netlink;
 pub mod qdisc;
 mod ring;
 mod threads;

@@ -205,6 +205,41 @@ fn transactions_are_taken_back_the_newest_first() {
     assert_eq!(fake.files(), before);
 }
 
+/// The journal of the newest cannot be opened, as on a disk that has become read-only.
+#[test]
+fn what_cannot_be_recorded_is_taken_back_and_the_older_too() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    let before = fake.files();
+    let first = start(&fake, state.path(), None).unwrap().transaction;
+    confirm(&fake, state.path(), &first, false)
+        .unwrap()
+        .unwrap();
+    let changes = [Change {
+        item: "sysctl.vm.swappiness".to_owned(),
+        want: "5".to_owned(),
+    }];
+    let order = Order {
+        changes: &changes,
+        ..Order::default()
+    };
+    let newest = begin(&fake, state.path(), order, |_| Ok(()))
+        .unwrap()
+        .unwrap()
+        .transaction;
+    let path = state.path().join(format!("{newest}.jsonl"));
+    let transactions = crate::journal::store::transactions(state.path()).unwrap();
+    let store = Store::lock(state.path(), "boot-1").unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut log = store.to_take_back(&newest);
+    let told = undo::undo(&fake, &mut *log, &transactions[1], None).unwrap_err();
+    assert!(told.to_string().contains(&newest), "{told}");
+    assert_eq!(fake.read(SWAPPINESS).unwrap(), "1\n");
+    drop(store);
+    undo(&fake, state.path(), down_to(&first)).unwrap();
+    assert_eq!(fake.files(), before);
+}
+
 #[test]
 fn half_a_plan_cannot_be_confirmed() {
     let state = tempfile::tempdir().unwrap();

@@ -151,6 +151,11 @@ pub(super) fn boot(place: &CommandPlace, lived: bool, again: bool) -> anyhow::Re
             "{id} outlived the start, and waits for its confirmation again"
         ));
     }
+    // A start that was killed between its record and the watchdog.
+    let all = transactions(&place.state)?;
+    for id in watchdog::orphans(&place.state, &boot::id(&place.root), &all) {
+        watch(&id)?;
+    }
     let outcome = persist::at_start(&place.root, &place.state, &facts, watch)?;
     if let persist::BootOutcome::Refused { refused: refusals } = &outcome {
         return refused(place, refusals);
@@ -253,6 +258,9 @@ pub(super) fn verify(place: &CommandPlace) -> anyhow::Result<Exit> {
                 Verdict::Drifted => format!("drifted: {found}"),
                 Verdict::Gone => "gone".to_owned(),
                 Verdict::Waiting => "comes into effect when the host starts again".to_owned(),
+                Verdict::Unapplied => {
+                    format!("kept, and not applied since the start (forebay tune boot): {found}")
+                }
             };
             let WatchedItem { item, left, .. } = one.clone();
             vec![item, left, said, one.transaction.clone()]
@@ -304,6 +312,13 @@ pub(super) fn watch(place: &CommandPlace) -> anyhow::Result<Exit> {
         match watch.look(&place.root, &place.state, boot::now_ms()) {
             Ok(told) => {
                 failed = None;
+                for id in watch.orphans(&place.root, &place.state) {
+                    let started = watchdog::start(&place.sysroot, &place.state, &id);
+                    say(&match started {
+                        Ok(()) => format!("the watchdog of {id} was gone, and is started again"),
+                        Err(error) => format!("the watchdog of {id} is gone: {error:#}"),
+                    });
+                }
                 for one in &told {
                     place.format.line(one, || {
                         let found = one.seen.found.clone().unwrap_or_default();

@@ -12,7 +12,7 @@ use crate::counter::Counters;
 use crate::drop_reason::Tracer;
 use crate::evidence;
 use crate::experiment::decide::{Effect, Verdict};
-use crate::experiment::design::{Design, Mode};
+use crate::experiment::design::{Design, Mode, PAIRS_MAX};
 use crate::experiment::host::Host;
 use crate::experiment::modes::{self, Part};
 use crate::experiment::run::{self, Result};
@@ -248,6 +248,12 @@ pub(super) fn report(file: Option<&Path>, output: &Path) -> anyhow::Result<Exit>
             let kept: Vec<StoredExperiment> =
                 serde_json::from_slice(&text).with_context(|| file.display().to_string())?;
             anyhow::ensure!(!kept.is_empty(), "{}: nothing was kept", file.display());
+            let mut samples = kept.iter().flat_map(|one| &one.result.samples);
+            anyhow::ensure!(
+                samples.all(|sample| sample.pair < PAIRS_MAX),
+                "{}: no experiment has so large a number of pairs",
+                file.display()
+            );
             render::page(&kept)
         }
     };

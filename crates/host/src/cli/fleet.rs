@@ -21,6 +21,8 @@ use crate::statistics::permute;
 const BYTES_MAX: u64 = 256 << 20;
 /// Fewer assignments than this cannot give p < 0.05, whatever is measured.
 const ASSIGNMENTS_MIN: f64 = 40.0;
+/// Limit on the drops of a day.
+const DROPS_MAX: f64 = 1e18;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum FleetCommand {
@@ -162,6 +164,11 @@ fn assignments(arms: &Arms) -> f64 {
     permute::assignments(&blocks).unwrap_or(0.0)
 }
 
+/// Returns whether a number can be the drops of a day: sums of larger ones would be infinite.
+fn is_count(drops: f64) -> bool {
+    (0.0..=DROPS_MAX).contains(&drops)
+}
+
 fn compare(place: &CommandPlace, arms: &Path, days: &Path, threshold: f64) -> anyhow::Result<Exit> {
     anyhow::ensure!(
         threshold > 0.0 && threshold < 1.0,
@@ -181,8 +188,8 @@ fn compare(place: &CommandPlace, arms: &Path, days: &Path, threshold: f64) -> an
         anyhow::ensure!(
             [&days.before, &days.after]
                 .iter()
-                .all(|days| !days.is_empty() && days.iter().all(|drops| *drops >= 0.0)),
-            "{name}: its days before and after are numbers from 0, at least one of each"
+                .all(|days| !days.is_empty() && days.iter().all(|drops| is_count(*drops))),
+            "{name}: its days before and after are numbers from 0 to {DROPS_MAX:e}, at least one of each"
         );
         hosts.push(Days {
             block: host.block,

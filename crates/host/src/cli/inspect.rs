@@ -12,9 +12,13 @@ use crate::counter::{Counters, DropPlace};
 use crate::drop_reason::Tracer;
 use crate::facts::Facts;
 use crate::facts::boot::{Boot, IdleState};
+use crate::facts::mounts::Mount;
+use crate::facts::pmem::Namespace;
 use crate::firmware;
+use crate::journal::store::transactions;
 use crate::knob::{self, Class};
 use crate::root::Tree as _;
+use crate::watch::{self, Verdict};
 
 #[derive(Serialize)]
 struct Inspection {
@@ -54,6 +58,9 @@ struct ShownKnob {
     class: Class,
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
+    /// The transaction of ours that it is in effect by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    transaction: Option<String>,
 }
 
 pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Result<Exit> {
@@ -66,7 +73,14 @@ pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Re
     }
     let facts = Facts::read(&place.root);
     let counters = Counters::read(&place.root);
+    // A user who may not read the journals sees no transactions.
+    let ours = transactions(&place.state).unwrap_or_default();
+    let ours = watch::look(&place.root, &boot::id(&place.root), &ours);
     let shown = |knob: knob::Knob| ShownKnob {
+        transaction: ours
+            .iter()
+            .find(|one| one.item == knob.id && one.verdict == Verdict::Same)
+            .map(|one| one.transaction.clone()),
         value: knob.read(&place.root).ok(),
         class: knob.class,
         owner: facts
@@ -134,7 +148,20 @@ fn text(inspected: &Inspection) -> String {
         let kind = if disk.rotational { "turns" } else { "solid" };
         let scheduler = disk.scheduler.clone().unwrap_or_default();
         let cache = disk.write_cache.clone().unwrap_or_default();
-        vec![disk.name.clone(), kind.to_owned(), scheduler, cache]
+        let on = disk.on.join(" ");
+        let on = if on.is_empty() {
+            on
+        } else {
+            format!("on {on}")
+        };
+        vec![disk.name.clone(), kind.to_owned(), scheduler, cache, on]
+    };
+    let mount = |mount: &Mount| {
+        vec![
+            format!("  {}", mount.disk),
+            mount.kind.clone(),
+            mount.options.join(","),
+        ]
     };
     let dropped = |drops: &Drops| {
         let place = serde_json::to_value(drops.place).ok();
@@ -148,6 +175,8 @@ fn text(inspected: &Inspection) -> String {
         let value = shown.value.clone().unwrap_or_else(|| "?".to_owned());
         let owner = shown.owner.as_ref();
         let owner = owner.map_or_else(String::new, |owner| format!("set by {owner}"));
+        let ours = shown.transaction.as_ref();
+        let owner = ours.map_or(owner, |id| format!("ours, transaction {id}"));
         vec![
             format!("  {}", shown.id),
             value,
@@ -159,6 +188,14 @@ fn text(inspected: &Inspection) -> String {
         table(&host(inspected)),
         table(&facts.nics.iter().map(nic).collect::<Vec<_>>()),
         table(&facts.disks.iter().map(disk).collect::<Vec<_>>()),
+        titled(
+            "file systems",
+            &facts.mounts.iter().map(mount).collect::<Vec<_>>(),
+        ),
+        titled(
+            "persistent memory (another mode erases it)",
+            &facts.pmem.iter().map(namespace).collect::<Vec<_>>(),
+        ),
         "dropped since the start\n".to_owned()
             + &table(&inspected.drops.iter().map(dropped).collect::<Vec<_>>()),
         unknown(&inspected.unknown),
@@ -169,6 +206,27 @@ fn text(inspected: &Inspection) -> String {
     .filter(|part| !part.is_empty())
     .collect::<Vec<_>>()
     .join("\n")
+}
+
+/// Returns rows with a title; empty without any.
+fn titled(title: &str, rows: &[Vec<String>]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("{title}\n{}", table(rows))
+}
+
+fn namespace(one: &Namespace) -> Vec<String> {
+    let unknown = || "?".to_owned();
+    vec![
+        format!("  {}", one.name),
+        one.mode.clone().unwrap_or_else(unknown),
+        one.bytes
+            .map_or_else(unknown, |bytes| format!("{bytes} bytes")),
+        one.node
+            .map_or_else(|| "node unknown".to_owned(), |node| format!("node {node}")),
+        one.disk.clone().unwrap_or_default(),
+    ]
 }
 
 /// Returns the counters of drivers that may be drops; empty without any.

@@ -16,7 +16,7 @@ use crate::boot;
 use crate::fleet::carry::Program;
 use crate::fleet::design::{Restart, Rollout, hosts};
 use crate::fleet::gate;
-use crate::fleet::run::{Desk, run};
+use crate::fleet::run::{ABORTED, Desk, run};
 use crate::fleet::state::{Event, HostInRollout, HostStanding, RolloutState, Step};
 use crate::journal::store::{self, JournalFile};
 use crate::journal::{Log as _, Record};
@@ -47,9 +47,9 @@ pub(super) enum RolloutCommand {
     Status(Dir),
     /// Stops `run` from beginning anything new.
     Pause(Dir),
-    /// Ends the pause; `run` can be started again.
+    /// Ends the pause, and gives up the hosts that are out of reach; `run` can be started again.
     Resume(Dir),
-    /// Makes the next `run` take everything back.
+    /// Makes `run` take everything back: the one that runs after its step, else the next.
     Abort(Dir),
 }
 
@@ -76,10 +76,7 @@ impl RolloutCommand {
                 Ok(Exit::Done)
             }
             RolloutCommand::Resume(Dir { dir }) => tell(&dir, Event::Resume),
-            RolloutCommand::Abort(Dir { dir }) => {
-                let why = "an operator aborted it".to_owned();
-                tell(&dir, Event::Fail { why })
-            }
+            RolloutCommand::Abort(Dir { dir }) => abort(&dir),
         }
     }
 }
@@ -149,16 +146,38 @@ fn open(dir: &Path) -> anyhow::Result<(DirLock, RolloutState, JournalFile)> {
     Ok((lock, state(&records), journal))
 }
 
+/// Returns the file by which an operator requests that everything is taken back.
+fn abort_wish(dir: &Path) -> PathBuf {
+    dir.join("abort")
+}
+
+fn abort(dir: &Path) -> anyhow::Result<Exit> {
+    let why = ABORTED.to_owned();
+    match tell(dir, Event::Fail { why }) {
+        Err(error) if store::is_held(&error) => {
+            read(dir)?;
+            std::fs::write(abort_wish(dir), "")?;
+            say("`run` takes everything back after its present step");
+            Ok(Exit::Done)
+        }
+        told => told,
+    }
+}
+
 /// Records an operator's command; fails while `run` holds the lock.
 fn tell(dir: &Path, event: Event) -> anyhow::Result<Exit> {
     let (lock, _, mut journal) = open(dir)?;
-    match std::fs::remove_file(wish(dir)) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
-        _ => {}
-    }
+    remove(&wish(dir))?;
     journal.append(event)?;
     drop(lock);
     Ok(Exit::Done)
+}
+
+fn remove(wish: &Path) -> std::io::Result<()> {
+    match std::fs::remove_file(wish) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
 fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
@@ -176,6 +195,7 @@ fn go(place: &CommandPlace, dir: &Path) -> anyhow::Result<Exit> {
         command: &design.carrier,
         plan: &plan,
         dir: &dir,
+        within: Duration::from_millis(design.carrier_within_ms),
     };
     let mut desk = Operator {
         dir: &dir,
@@ -224,7 +244,7 @@ impl Desk for Operator<'_> {
     fn wait(&mut self, until_ms: i64) {
         loop {
             let left = u64::try_from(until_ms.saturating_sub(self.now_ms())).unwrap_or(0);
-            if left == 0 || self.is_stopped() {
+            if left == 0 || self.is_stopped() || self.is_aborted() {
                 return;
             }
             boot::wait_ms(left.min(LOOK_MS));
@@ -233,6 +253,15 @@ impl Desk for Operator<'_> {
 
     fn is_stopped(&mut self) -> bool {
         wish(self.dir).exists()
+    }
+
+    fn is_aborted(&mut self) -> bool {
+        abort_wish(self.dir).exists()
+    }
+
+    fn forget_abort(&mut self) {
+        // One that stays is recorded once more, which changes nothing.
+        drop(remove(&abort_wish(self.dir)));
     }
 
     fn tell(&mut self, what: &str) {

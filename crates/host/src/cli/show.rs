@@ -1,8 +1,8 @@
 //! The format of answers: lines for people, JSON for programs.
 //!
-//! Invariant: control characters, which a terminal would hide or which would move its cursor, are
-//! written as `\u{1b}`: names of devices and messages of the kernel are not under this program's
-//! control.
+//! Invariant: characters that a terminal would hide, or that would move its cursor or the order of
+//! letters, are written as `\u{1b}`: names of devices and messages of the kernel are not under this
+//! program's control.
 
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
@@ -65,13 +65,18 @@ pub(super) fn say(line: &str) {
 fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter.is_control() && letter != '\n' {
+        if (letter.is_control() && letter != '\n') || turns(letter) {
             shown.extend(letter.escape_unicode());
         } else {
             shown.push(letter);
         }
     }
     shown
+}
+
+/// Returns whether a character changes the direction of those behind it.
+fn turns(letter: char) -> bool {
+    matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns rows with aligned columns.

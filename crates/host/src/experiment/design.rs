@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::assign::PAIRS_MIN;
@@ -13,7 +14,7 @@ use crate::guard::Guard;
 /// The version of the file format that this program reads.
 const VERSION: u32 = 1;
 /// Largest accepted number of pairs.
-const PAIRS_MAX: usize = 10_000;
+pub(crate) const PAIRS_MAX: usize = 10_000;
 
 /// The content of the file.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
@@ -49,6 +50,9 @@ pub struct Design {
     /// The figures that must not become worse.
     #[serde(default)]
     pub guard: Vec<Question>,
+    /// Which pairs are peaks, for questions about them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<Peak>,
     /// Whether the reasons of lost packets are figures, too (`reason.SOCKET_RCVBUFF`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reasons: bool,
@@ -70,6 +74,26 @@ pub enum Mode {
     Ablate,
 }
 
+/// Which pairs are peaks: declared before the first block, and chosen by the load of the arm without
+/// the change, which the change cannot alter.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Peak {
+    /// The share of the pairs with the most received packets.
+    pub top_share: f64,
+}
+
+impl Peak {
+    /// Returns how many of the pairs are peaks.
+    pub fn of(self, pairs: usize) -> usize {
+        let wanted = self.top_share * pairs as f64;
+        let mut counts = 1..=pairs;
+        counts
+            .find(|count| *count as f64 >= wanted)
+            .unwrap_or(pairs)
+    }
+}
+
 /// One figure and its criteria.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -87,6 +111,17 @@ pub struct Question {
     /// change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goal: Option<f64>,
+    /// Whether only the pairs that are peaks count.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub peak: bool,
+}
+
+impl Question {
+    /// Returns its name in results.
+    pub fn shown(&self) -> String {
+        let peaks = if self.peak { " in peaks" } else { "" };
+        format!("{}{peaks}", self.name)
+    }
 }
 
 fn less() -> GoodDirection {
@@ -120,11 +155,26 @@ impl Design {
         anyhow::ensure!(!design.primary.is_empty(), "primary: nothing is asked");
         let questions: Vec<&Question> = design.primary.iter().chain(&design.guard).collect();
         for (at, question) in questions.iter().enumerate() {
-            let name = &question.name;
+            let name = question.shown();
             anyhow::ensure!(
-                questions[..at].iter().all(|other| other.name != *name),
+                questions[..at].iter().all(|other| other.shown() != name),
                 "{name} is asked twice"
             );
+            if question.peak {
+                let peak = design.peak;
+                let peak =
+                    peak.context("peak: which pairs are peaks? peak = { top_share = 0.5 }")?;
+                let many = peak.of(pairs);
+                anyhow::ensure!(
+                    peak.top_share > 0.0 && peak.top_share <= 1.0,
+                    "peak: top_share: {} is no share",
+                    peak.top_share
+                );
+                anyhow::ensure!(
+                    many >= PAIRS_MIN,
+                    "peak: {many} of {pairs} pairs are peaks, and fewer than {PAIRS_MIN} cannot decide anything"
+                );
+            }
             let is_share = |share: f64| {
                 share.is_finite()
                     && share > 0.0
@@ -182,6 +232,16 @@ mod tests {
                 "name = \"listen.overflows\"",
                 "name = \"a\"\n[[guard]]\nname = \"a\"",
                 "twice",
+            ),
+            (
+                "name = \"listen.overflows\"",
+                "name = \"a\"\npeak = true",
+                "which pairs are peaks",
+            ),
+            (
+                "block_ms = 500",
+                "block_ms = 500\npeak = { top_share = 0.5 }\n[[guard]]\nname = \"b\"\npeak = true",
+                "4 of 8 pairs",
             ),
             ("seed = 1", "sed = 1", "unknown field"),
             ("seed = 1", "seed = 1\nmode = \"all\"", "unknown variant"),

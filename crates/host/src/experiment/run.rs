@@ -5,13 +5,13 @@
 //! effect only in blocks of the test arm; it is taken back directly after the last block, an alarm
 //! or an error; measurements are kept in every case.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Arm, switchback};
 use super::decide::{Effect, Figure, GoodDirection, Verdict, decide, effect, pairs_for};
-use super::design::{Design, Question};
+use super::design::{Design, Peak, Question};
 use crate::statistics::martingale::{Bettor, worse};
 
 /// If identical pairs differ with a smaller p than this, the experiment stops: something else
@@ -107,7 +107,7 @@ pub fn run(design: &Design, world: &mut dyn World) -> Result {
         }
     };
     let failed = failed.map(|error| format!("{error:#}"));
-    let same = figures(&design.primary, &samples, true);
+    let same = figures(design, &design.primary, &samples, true);
     let same = same
         .iter()
         .filter(|figure| !figure.pairs.is_empty())
@@ -214,7 +214,7 @@ fn phases(
 /// Returns why the experiment stops after the pairs without any change: they differ, or vary too
 /// much to detect the goal.
 fn stops(design: &Design, samples: &[Sample]) -> anyhow::Result<Option<String>> {
-    for (figure, question) in figures(&design.primary, samples, true)
+    for (figure, question) in figures(design, &design.primary, samples, true)
         .iter()
         .zip(&design.primary)
     {
@@ -233,12 +233,13 @@ fn stops(design: &Design, samples: &[Sample]) -> anyhow::Result<Option<String>> 
         }
         let needed = question.goal.and_then(|goal| pairs_for(figure, goal));
         if let (Some(goal), Some(needed)) = (question.goal, needed)
-            && needed > design.pairs
+            && needed > counted(design, question)
         {
             let percent = goal * 100.0;
             let why = format!(
                 "to see {percent:.0} % of {} takes {needed} pairs, and it has {}",
-                question.name, design.pairs
+                question.shown(),
+                counted(design, question)
             );
             return Ok(Some(why));
         }
@@ -246,8 +247,36 @@ fn stops(design: &Design, samples: &[Sample]) -> anyhow::Result<Option<String>> 
     Ok(None)
 }
 
-/// Returns the figures of all complete pairs.
-fn figures(questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure> {
+/// Returns how many pairs of a whole experiment count for a question.
+fn counted(design: &Design, question: &Question) -> usize {
+    let peaks = design.peak.filter(|_| question.peak);
+    peaks.map_or(design.pairs, |peak| peak.of(design.pairs))
+}
+
+/// Returns the pairs that are peaks: those in which the arm without the change received the most
+/// packets.
+fn in_peaks(peak: Peak, samples: &[Sample], same: bool) -> BTreeSet<usize> {
+    let control = samples
+        .iter()
+        .filter(|sample| sample.same == same && sample.arm == Arm::Control);
+    let mut loads: Vec<(f64, usize)> = control
+        .map(|sample| {
+            let received = sample.figures.get(RECEIVED).copied();
+            (received.unwrap_or(0.0), sample.pair)
+        })
+        .collect();
+    loads.sort_by(|one, other| other.0.total_cmp(&one.0).then(one.1.cmp(&other.1)));
+    let many = peak.of(loads.len());
+    loads.into_iter().take(many).map(|(_, pair)| pair).collect()
+}
+
+/// Returns the figures of all complete pairs that count.
+fn figures(design: &Design, questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure> {
+    let peaks = design.peak.map(|peak| in_peaks(peak, samples, same));
+    let counts = |question: &Question, pair: usize| {
+        let of_peaks = peaks.as_ref().filter(|_| question.peak);
+        of_peaks.is_none_or(|peaks| peaks.contains(&pair))
+    };
     let pairs = samples
         .iter()
         .filter(|sample| sample.same == same)
@@ -261,10 +290,11 @@ fn figures(questions: &[Question], samples: &[Sample], same: bool) -> Vec<Figure
         found.figures.get(name).copied()
     };
     let figure = |question: &Question| Figure {
-        name: question.name.clone(),
+        name: question.shown(),
         better: question.better,
         threshold: question.threshold,
         pairs: (0..pairs)
+            .filter(|pair| counts(question, *pair))
             .filter_map(|pair| {
                 Some((
                     of(pair, Arm::Control, &question.name)?,
@@ -300,13 +330,18 @@ fn violated(design: &Design, samples: &[Sample]) -> Option<String> {
 
 /// Returns the name of a figure whose guard the last pair triggered.
 fn alarm(design: &Design, samples: &[Sample], guards: &mut [Bettor]) -> Option<String> {
+    // Whether a pair is a peak is known at the end alone: harm counts in all.
+    let all = |question: &Question| Question {
+        peak: false,
+        ..question.clone()
+    };
     let questions: Vec<Question> = design
         .guard
         .iter()
         .chain(&design.primary)
-        .cloned()
+        .map(all)
         .collect();
-    for ((figure, bettor), question) in figures(&questions, samples, false)
+    for ((figure, bettor), question) in figures(design, &questions, samples, false)
         .iter()
         .zip(guards)
         .zip(&questions)
@@ -330,8 +365,8 @@ fn judge(
     samples: &[Sample],
     alarm: bool,
 ) -> anyhow::Result<(Verdict, Vec<Effect>)> {
-    let primary = figures(&design.primary, samples, false);
-    let guarded = figures(&design.guard, samples, false);
+    let primary = figures(design, &design.primary, samples, false);
+    let guarded = figures(design, &design.guard, samples, false);
     for figure in primary.iter().chain(&guarded) {
         anyhow::ensure!(!figure.pairs.is_empty(), "{} was not measured", figure.name);
     }

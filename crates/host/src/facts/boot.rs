@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use super::loader::Loader;
 use super::topology::Topology;
 use crate::root::Tree;
 
@@ -37,6 +38,8 @@ pub struct Boot {
     pub snoop: Option<String>,
     /// Known options of the kernel's command line.
     pub options: Vec<String>,
+    /// What puts options there at the next start; none if it is not known.
+    pub loader: Option<Loader>,
     /// States in which an idle CPU waits.
     pub idle: Vec<IdleState>,
     /// Faults of the processor without a mitigation.
@@ -61,6 +64,7 @@ impl Boot {
             nodes_per_package: topology.nodes_per_package(),
             snoop: tree.text("firmware-now/cpu.snoop"),
             options: options(&command),
+            loader: Loader::read(tree),
             idle: idle(tree),
             vulnerable: vulnerable(tree),
         }

@@ -1,8 +1,11 @@
 //! Interrupts: how often each CPU handled each, and which queue of a card each belongs to.
 //!
-//! The mapping uses the device's own list of interrupts and the names that drivers give them. Names
-//! differ between drivers; an unknown name gives no queue instead of a wrong one.
+//! The mapping is the kernel's own where it tells ([`super::queues`]), else it uses the device's own
+//! list of interrupts and the names that drivers give them. Names differ between drivers; an unknown
+//! name gives no queue instead of a wrong one. The table is long on a large host, so callers that
+//! want several read it once.
 
+use super::queues::{self, PolledQueue};
 use crate::cpus::Cpus;
 use crate::root::Tree;
 
@@ -57,8 +60,8 @@ fn parse(text: &str) -> Vec<Interrupt> {
     lines.filter_map(interrupt).collect()
 }
 
-/// Returns the interrupts of a card.
-pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
+/// Returns those of all interrupts that belong to a card.
+pub fn of_device(tree: &dyn Tree, all: &[Interrupt], device: &str) -> Vec<Interrupt> {
     let card = format!("sys/class/net/{device}/device");
     let listed = tree.names(&format!("{card}/msi_irqs"));
     let listed: Vec<u32> = listed.iter().filter_map(|name| name.parse().ok()).collect();
@@ -74,7 +77,7 @@ pub fn of_device(tree: &dyn Tree, device: &str) -> Vec<Interrupt> {
             .is_some_and(|prefix| one.name.starts_with(prefix));
         listed.contains(&one.number) || named || of_virtio
     };
-    all(tree).into_iter().filter(is_own).collect()
+    all.iter().filter(|one| is_own(one)).cloned().collect()
 }
 
 /// Returns the virtio device of this card.
@@ -90,8 +93,73 @@ fn virtio_of(tree: &dyn Tree, device: &str) -> Option<String> {
     })
 }
 
+/// The interrupts of a card's queues: by the kernel's map, and by name.
+#[derive(Debug)]
+pub struct OfQueues {
+    told: Vec<PolledQueue>,
+    named: Vec<Interrupt>,
+}
+
+impl OfQueues {
+    /// Reads what the kernel tells of a card.
+    pub fn read(tree: &dyn Tree, all: &[Interrupt], device: &str) -> OfQueues {
+        OfQueues {
+            told: queues::of_device(tree, device),
+            named: of_device(tree, all, device),
+        }
+    }
+
+    /// Returns the current interrupt number of a queue (`rx-0`, `tx-3`).
+    pub fn number(&self, queue: &str) -> Option<u32> {
+        let told = self.told.iter().find(|one| one.queue == queue);
+        told.and_then(|one| one.irq)
+            .or_else(|| by_name(&self.named, queue))
+    }
+
+    /// Returns each queue with its interrupt; several may share one.
+    pub fn each(&self) -> Vec<(String, u32)> {
+        let told = self.told.iter();
+        let mut found: Vec<(String, u32)> = told
+            .filter_map(|one| Some((one.queue.clone(), one.irq?)))
+            .collect();
+        for one in &self.named {
+            let Some(queue) = queue_of(&one.name) else {
+                continue;
+            };
+            let directions = [("rx", queue.receives), ("tx", queue.sends)];
+            for (direction, _) in directions.into_iter().filter(|(_, has)| *has) {
+                let name = format!("{direction}-{}", queue.number);
+                if found.iter().all(|(known, _)| *known != name) {
+                    found.push((name, one.number));
+                }
+            }
+        }
+        found
+    }
+
+    /// Returns the queues that have an interrupt; of those that share one, the first.
+    pub fn all(&self) -> Vec<(String, u32)> {
+        let mut found: Vec<(String, u32)> = Vec::new();
+        for (queue, number) in self.each() {
+            if found.iter().all(|(_, known)| *known != number) {
+                found.push((queue, number));
+            }
+        }
+        found
+    }
+
+    /// Returns the interrupt of a number.
+    pub fn named(&self, number: u32) -> Option<&Interrupt> {
+        self.named.iter().find(|one| one.number == number)
+    }
+}
+
 /// Returns the current interrupt number of a queue (`rx-0`, `tx-3`).
 pub fn of_queue(tree: &dyn Tree, device: &str, queue: &str) -> Option<u32> {
+    OfQueues::read(tree, &all(tree), device).number(queue)
+}
+
+fn by_name(named: &[Interrupt], queue: &str) -> Option<u32> {
     let (direction, number) = queue.split_once('-')?;
     let number: usize = number.parse().ok()?;
     let fits = |one: &&Interrupt| {
@@ -104,8 +172,7 @@ pub fn of_queue(tree: &dyn Tree, device: &str, queue: &str) -> Option<u32> {
                 })
         })
     };
-    let found = of_device(tree, device);
-    found.iter().find(fits).map(|one| one.number)
+    named.iter().find(fits).map(|one| one.number)
 }
 
 /// Returns the queue that a driver's name for an interrupt denotes.
@@ -143,18 +210,15 @@ pub fn queue_of(name: &str) -> Option<Queue> {
 /// Uses the effective affinity; if it is not shown, the allowed one.
 pub fn cpus_of_cards(tree: &dyn Tree) -> Cpus {
     let mut cpus = Cpus::default();
+    let all = all(tree);
     for device in tree
         .names("sys/class/net")
         .iter()
         .filter(|name| *name != "lo")
     {
-        let queues = of_device(tree, device)
-            .into_iter()
-            .filter(|one| queue_of(&one.name).is_some());
-        for one in queues {
-            let of = |name: &str| {
-                Cpus::from_list(&tree.text(&format!("proc/irq/{}/{name}", one.number))?)
-            };
+        for (_, number) in OfQueues::read(tree, &all, device).all() {
+            let of =
+                |name: &str| Cpus::from_list(&tree.text(&format!("proc/irq/{number}/{name}"))?);
             let is_some = |cpus: &Cpus| !cpus.is_empty();
             let now = of("effective_affinity_list")
                 .filter(is_some)

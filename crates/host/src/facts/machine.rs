@@ -144,7 +144,8 @@ fn instruction_sets(cpuinfo: &str) -> Option<String> {
     Some(found.join(" "))
 }
 
-fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
+/// Returns a line of the kernel's account of memory.
+pub(crate) fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
     let meminfo = tree.text("proc/meminfo")?;
     let value = after(&meminfo, name, ':')?;
     value.split(' ').next()?.parse().ok()
@@ -152,7 +153,7 @@ fn kib(tree: &dyn Tree, name: &str) -> Option<u64> {
 
 /// Returns the bytes of memory that can be allocated without swapping.
 pub fn memory_available(tree: &dyn Tree) -> Option<u64> {
-    Some(kib(tree, "MemAvailable")? * 1024)
+    Some(kib(tree, "MemAvailable")?.saturating_mul(1024))
 }
 
 fn memory(tree: &dyn Tree) -> Option<String> {

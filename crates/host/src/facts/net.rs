@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::interrupts;
+use super::interrupts::{self, Interrupt, OfQueues};
 use crate::cpus::Cpus;
 use crate::form::fields;
 use crate::root::{Tree, last};
@@ -55,13 +55,14 @@ pub struct QueueInterrupt {
 /// Returns all cards except the loopback.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Nic> {
     let names = tree.names("sys/class/net");
+    let interrupts = interrupts::all(tree);
     let cards = names
         .iter()
         .filter(|name| *name != "lo" && *name != "bonding_masters");
-    cards.map(|name| nic(tree, name)).collect()
+    cards.map(|name| nic(tree, &interrupts, name)).collect()
 }
 
-fn nic(tree: &dyn Tree, name: &str) -> Nic {
+fn nic(tree: &dyn Tree, all: &[Interrupt], name: &str) -> Nic {
     let dir = format!("sys/class/net/{name}");
     let driver = tree.link(&format!("{dir}/device/driver")).ok();
     let driver = driver.map(|link| last(&link).to_owned());
@@ -88,7 +89,7 @@ fn nic(tree: &dyn Tree, name: &str) -> Nic {
             .and_then(|speed| u32::try_from(speed).ok()),
         rx_queues: count("rx-"),
         tx_queues: count("tx-"),
-        interrupts: of_queues(tree, name),
+        interrupts: of_queues(tree, all, name),
         qdisc: qdisc(tree, name),
         rx_ring: pair(tree, &format!("ethtool/{name}/rings"), "rx"),
         combined: pair(tree, &format!("ethtool/{name}/channels"), "combined"),
@@ -96,26 +97,26 @@ fn nic(tree: &dyn Tree, name: &str) -> Nic {
     }
 }
 
-fn of_queues(tree: &dyn Tree, name: &str) -> Vec<QueueInterrupt> {
-    let mut found = Vec::new();
-    for one in interrupts::of_device(tree, name) {
-        let Some(queue) = interrupts::queue_of(&one.name) else {
-            continue;
-        };
-        let direction = if queue.receives { "rx" } else { "tx" };
-        let allowed = tree.text(&format!("proc/irq/{}/smp_affinity_list", one.number));
-        found.push(QueueInterrupt {
-            queue: format!("{direction}-{}", queue.number),
+fn of_queues(tree: &dyn Tree, all: &[Interrupt], name: &str) -> Vec<QueueInterrupt> {
+    let of_card = OfQueues::read(tree, all, name);
+    let one = |(queue, number): (String, u32)| {
+        let allowed = tree.text(&format!("proc/irq/{number}/smp_affinity_list"));
+        // The kernel tells of interrupts that its own table names otherwise.
+        let counted = of_card
+            .named(number)
+            .or_else(|| all.iter().find(|one| one.number == number));
+        let counts = counted.map_or(&[][..], |one| one.counts.as_slice());
+        QueueInterrupt {
+            queue,
             cpus: allowed
                 .and_then(|list| Cpus::from_list(&list))
                 .unwrap_or_default(),
-            times: one
-                .counts
+            times: counts
                 .iter()
                 .fold(0_u64, |all, (_, times)| all.saturating_add(*times)),
-        });
-    }
-    found
+        }
+    };
+    of_card.all().into_iter().map(one).collect()
 }
 
 /// Returns the kind of the queue in which packets wait to be sent.

@@ -1,9 +1,11 @@
 //! Other programs and files that set knobs on this host. A knob with another owner is not written:
 //! two tools that undo each other are worse than none.
 
+pub(crate) mod cloud;
+
 use serde::Serialize;
 
-use super::interrupts;
+use super::interrupts::{self, OfQueues};
 use crate::root::Tree;
 
 /// Directories of settings that are applied at every boot, in order of precedence.
@@ -81,6 +83,35 @@ const PROGRAMS: &[(&str, &[&str])] = &[
     ("perftune.py", &["*.irq", "*.rps_cpus", "*.xps_cpus"]),
 ];
 
+/// Where tuned looks for a profile, in order.
+const PROFILES: &[&str] = &[
+    "etc/tuned/profiles",
+    "etc/tuned",
+    "usr/lib/tuned/profiles",
+    "usr/lib/tuned",
+];
+/// Limit on the profiles that are read.
+const PROFILES_MAX: usize = 64;
+/// The key of a profile for others that it is made of.
+const INCLUDE: &str = "include";
+/// Plugins of tuned, with their knobs.
+const OF_PLUGINS: &[(&str, &[&str])] = &[
+    ("cpu", &["cpu."]),
+    ("disk", &["block."]),
+    ("vm", &["mm.thp."]),
+    (
+        "net",
+        &[
+            "*.channels",
+            "*.rings",
+            "*.coalescing",
+            "*.features",
+            "*.pause",
+            "*.tx_queue_len",
+        ],
+    ),
+];
+
 /// An owner and its knobs.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Owner {
@@ -121,6 +152,7 @@ pub(super) fn all(tree: &dyn Tree) -> Vec<Owner> {
             .iter()
             .filter_map(|name| of_connection(tree, &format!("{CONNECTIONS}/{name}"))),
     );
+    owners.extend(cloud::all(tree));
     for (unit, knobs) in UNITS {
         let wants = tree.names(WANTS);
         if wants.iter().any(|name| name == unit) {
@@ -152,6 +184,47 @@ pub(crate) fn settings_of(text: &str) -> String {
             kept.push_str(line);
             kept.push('\n');
         }
+    }
+    kept
+}
+
+/// Returns the name of a connection whose own name is not told.
+pub(crate) fn connection(number: usize) -> String {
+    format!("{CONNECTIONS}/{number}.nmconnection")
+}
+
+/// Returns the names of the sysctls in a file, without their values, which may be secrets.
+pub(crate) fn sysctls_of(text: &str) -> String {
+    let names = named(text);
+    names.fold(String::new(), |all, name| all + &name + " =\n")
+}
+
+/// Returns the lines of a `.link` file that name its card and set it, without addresses.
+pub(crate) fn links_of(text: &str) -> String {
+    let is_told = |line: &&str| {
+        line.starts_with("OriginalName=") || OF_LINKS.iter().any(|(key, _)| line.starts_with(key))
+    };
+    let kept = text.lines().map(str::trim).filter(is_told);
+    kept.fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// Returns the sections of a profile of tuned, the profiles that it includes, and the names of its
+/// sysctls.
+pub(crate) fn profile_of(text: &str) -> String {
+    let mut section = "";
+    let mut kept = String::new();
+    for line in text.lines().map(str::trim) {
+        let told = match line.split_once('=') {
+            _ if line.starts_with('[') => {
+                section = line;
+                line.to_owned()
+            }
+            Some((key, value)) if key.trim() == INCLUDE => format!("{INCLUDE}={}", value.trim()),
+            Some((name, _)) if section == "[sysctl]" => format!("{} =", name.trim()),
+            _ => continue,
+        };
+        kept.push_str(&told);
+        kept.push('\n');
     }
     kept
 }
@@ -193,19 +266,12 @@ fn of_irqbalance(tree: &dyn Tree, pid: &str) -> Vec<String> {
         return vec!["*.irq".to_owned()];
     }
     let mut knobs = Vec::new();
+    let all = interrupts::all(tree);
     for device in tree.names("sys/class/net") {
-        for one in interrupts::of_device(tree, &device) {
-            let Some(queue) =
-                interrupts::queue_of(&one.name).filter(|_| !banned.contains(&one.number))
-            else {
-                continue;
-            };
-            let directions = [("rx", queue.receives), ("tx", queue.sends)];
-            let has = directions.iter().filter(|(_, has)| *has);
-            knobs.extend(
-                has.map(|(direction, _)| format!("net.{device}.{direction}-{}.irq", queue.number)),
-            );
-        }
+        let of_card = OfQueues::read(tree, &all, &device);
+        let queues = of_card.each().into_iter();
+        let taken = queues.filter(|(_, number)| !banned.contains(number));
+        knobs.extend(taken.map(|(queue, _)| format!("net.{device}.{queue}.irq")));
     }
     knobs
 }
@@ -281,59 +347,72 @@ fn programs(tree: &dyn Tree) -> Vec<Owner> {
     owners
 }
 
-/// Returns the knobs that the active profile of tuned sets: its sysctls, and whole areas for its
-/// plugins.
+/// Returns the knobs that the active profile of tuned sets, and those that it includes: its
+/// sysctls, and whole areas for its plugins.
 fn of_tuned(tree: &dyn Tree) -> Vec<String> {
     let active = tree.text("etc/tuned/active_profile").unwrap_or_default();
+    let mut profiles: Vec<String> = active.split_ascii_whitespace().map(str::to_owned).collect();
     let mut knobs = Vec::new();
-    for profile in active.split_ascii_whitespace() {
-        let places = [
-            format!("etc/tuned/{profile}/tuned.conf"),
-            format!("usr/lib/tuned/{profile}/tuned.conf"),
-        ];
-        let Some(text) = places.iter().find_map(|place| tree.text(place)) else {
-            continue;
-        };
-        let mut section = "";
-        for line in text.lines().map(str::trim) {
-            if let Some(name) = line
-                .strip_prefix('[')
-                .and_then(|rest| rest.strip_suffix(']'))
-            {
-                section = name;
-                match section {
-                    "cpu" => knobs.push("cpu.".to_owned()),
-                    "disk" => knobs.push("block.".to_owned()),
-                    "vm" => knobs.push("mm.thp.".to_owned()),
-                    _ => {}
-                }
-            } else if section == "sysctl"
-                && let Some((name, _)) = line.split_once('=')
-            {
-                knobs.push(format!("sysctl.{}", name.trim()));
+    let mut at = 0;
+    while let Some(profile) = profiles.get(at).cloned() {
+        at += 1;
+        let mut texts = PROFILES
+            .iter()
+            .filter_map(|dir| tree.text(&format!("{dir}/{profile}/tuned.conf")));
+        let Some(text) = texts.next() else { continue };
+        for more in of_profile(&text, &mut knobs) {
+            // One that includes itself, by whatever way, is read once.
+            if profiles.len() < PROFILES_MAX && !profiles.contains(&more) {
+                profiles.push(more);
             }
         }
     }
     knobs
 }
 
+/// Adds the knobs of a profile; returns the profiles that it includes.
+fn of_profile(text: &str, knobs: &mut Vec<String>) -> Vec<String> {
+    let mut included = Vec::new();
+    let mut section = "";
+    for line in text.lines().map(str::trim) {
+        if let Some(name) = line
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+        {
+            section = name;
+            let plugin = OF_PLUGINS.iter().find(|(plugin, _)| *plugin == section);
+            let of_it = plugin.map_or(&[][..], |(_, of_it)| *of_it);
+            knobs.extend(of_it.iter().map(|knob| (*knob).to_owned()));
+        } else if let Some((name, value)) = line.split_once('=') {
+            match (section, name.trim()) {
+                ("main", INCLUDE) => {
+                    let names = value.split([',', ' ']).map(str::trim);
+                    included.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
+                }
+                ("sysctl", name) => knobs.push(format!("sysctl.{name}")),
+                _ => {}
+            }
+        }
+    }
+    included
+}
+
 /// Returns the owner of the sysctls in a file.
 fn of_file(tree: &dyn Tree, name: &str) -> Option<Owner> {
     let text = tree.text(name)?;
-    let lines = text.lines().map(str::trim);
-    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    let named = lines.filter_map(|line| {
-        Some(
-            line.split_once('=')?
-                .0
-                .trim()
-                .trim_start_matches('-')
-                .replace('/', "."),
-        )
-    });
-    let knobs: Vec<String> = named.map(|name| format!("sysctl.{name}")).collect();
+    let knobs: Vec<String> = named(&text).map(|name| format!("sysctl.{name}")).collect();
     let name = format!("/{name}");
     (!knobs.is_empty()).then_some(Owner { name, knobs })
+}
+
+/// Returns the names of the sysctls in the text of a file.
+fn named(text: &str) -> impl Iterator<Item = String> + '_ {
+    let lines = text.lines().map(str::trim);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    lines.filter_map(|line| {
+        let (name, _) = line.split_once('=')?;
+        Some(name.trim().trim_start_matches('-').replace('/', "."))
+    })
 }
 
 /// Returns whether a program of this name sets knobs.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fake::Fake;
+use crate::knob;
 
 #[test]
 fn a_node_with_no_cpu_is_none_and_no_nodes_are_one() {
@@ -88,6 +89,107 @@ fn owners_are_programs_and_files() {
     );
     assert_eq!(owner("sysctl.vm.dirty_ratio"), None);
     assert_eq!(owner("net.eth0.rings"), None);
+}
+
+/// A driver with names of its own, and a kernel that tells what polls each queue.
+#[test]
+fn the_kernels_own_map_of_queues_counts_before_the_names_of_drivers() {
+    let fake = Fake::new(&[
+        ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0"),
+        ("sys/class/net/eth0/queues/rx-1/rps_cpus", "0"),
+        ("sys/class/net/eth0/device/msi_irqs/40", "msix"),
+        ("sys/class/net/eth0/device/msi_irqs/41", "msix"),
+        (
+            "proc/interrupts",
+            "  CPU0\n 40: 5 PCI-MSIX atl-vec-b\n 41: 7 PCI-MSIX eth0-TxRx-0\n",
+        ),
+        ("proc/irq/40/smp_affinity_list", "2"),
+        ("proc/irq/41/smp_affinity_list", "3"),
+        (
+            "netdev/eth0",
+            "rx-0 napi=515 irq=40\nrx-1 napi=516 irq=41\ntx-0 napi=515 irq=40\nnonsense\n",
+        ),
+    ]);
+    let nic = &Facts::read(&fake).nics[0];
+    let found: Vec<(&str, String, u64)> = nic
+        .interrupts
+        .iter()
+        .map(|one| (one.queue.as_str(), one.cpus.to_string(), one.times))
+        .collect();
+    assert_eq!(
+        found,
+        [("rx-0", "2".to_owned(), 5), ("rx-1", "3".to_owned(), 7)]
+    );
+    let knob = |id: &str| knob::find(&fake, id).map(|knob| knob.name);
+    let first = knob("net.eth0.rx-0.irq");
+    assert_eq!(first.as_deref(), Some("proc/irq/40/smp_affinity_list"));
+    let ids = knob::all(&fake).into_iter().map(|knob| knob.id);
+    let irqs: Vec<String> = ids.filter(|id| id.ends_with(".irq")).collect();
+    assert_eq!(irqs, ["net.eth0.rx-0.irq", "net.eth0.rx-1.irq"]);
+    // Without it the names are all there is, and they mislead.
+    fake.remove("netdev/eth0");
+    assert_eq!(
+        knob("net.eth0.rx-0.irq").as_deref(),
+        Some("proc/irq/41/smp_affinity_list")
+    );
+    assert_eq!(knob("net.eth0.rx-1.irq"), None);
+}
+
+/// A large host: the table of interrupts is read a few times, not once for each queue.
+#[test]
+fn the_table_of_interrupts_is_not_read_for_each_queue() {
+    let fake = Fake::default();
+    let mut table = "  CPU0\n".to_owned();
+    for queue in 0..64 {
+        let line = format!(" {}: 1 PCI-MSIX eth0-TxRx-{queue}\n", 40 + queue);
+        table.push_str(&line);
+        let dir = format!("sys/class/net/eth0/queues/rx-{queue}");
+        fake.set(&format!("{dir}/rps_cpus"), "0");
+        fake.set(&format!("proc/irq/{}/smp_affinity_list", 40 + queue), "0");
+        fake.set(
+            &format!("sys/class/net/eth0/device/msi_irqs/{}", 40 + queue),
+            "",
+        );
+    }
+    fake.set("proc/interrupts", &table);
+    let before = fake.reads_of("proc/interrupts");
+    let facts = Facts::read(&fake);
+    assert_eq!(facts.nics[0].interrupts.len(), 64);
+    assert!(knob::all(&fake).len() >= 128);
+    let reads = fake.reads_of("proc/interrupts") - before;
+    assert!(reads <= 4, "{reads}");
+}
+
+/// Most of tuned's own profiles are made of others.
+#[test]
+fn what_a_profile_of_tuned_includes_is_its_own() {
+    let profile = |include: &str, section: &str| format!("[main]\ninclude={include}\n{section}\n");
+    let fake = Fake::new(&[
+        ("proc/8/comm", "tuned"),
+        ("etc/tuned/active_profile", "ours"),
+    ]);
+    fake.set(
+        "etc/tuned/profiles/ours/tuned.conf",
+        &profile("network-throughput", "[net]\nring=rx 4096"),
+    );
+    fake.set(
+        "usr/lib/tuned/profiles/network-throughput/tuned.conf",
+        &profile("throughput, ours", "[sysctl]\nnet.core.somaxconn=2048"),
+    );
+    fake.set(
+        "usr/lib/tuned/throughput/tuned.conf",
+        "[main]\n[disk]\nreadahead=4096\n",
+    );
+    let owners = Facts::read(&fake).owners;
+    let has = |id: &str| owners.iter().any(|owner| owner.has(id));
+    for id in [
+        "net.eth0.rings",
+        "sysctl.net.core.somaxconn",
+        "block.vda.read_ahead_kb",
+    ] {
+        assert!(has(id), "{id}");
+    }
+    assert!(!has("cpu.policy0.governor"));
 }
 
 #[test]

@@ -52,6 +52,9 @@ pub struct Rollout {
     pub restart: Option<Restart>,
     /// The program that executes steps on hosts; see `docs/tune-rollout.md`.
     pub carrier: Vec<String>,
+    /// How long it may take for a step on a batch; longer, and no host of the batch was reached.
+    #[serde(default = "quarter")]
+    pub carrier_within_ms: u64,
 }
 
 fn two() -> usize {
@@ -318,6 +321,8 @@ pub fn hosts(json: &[u8]) -> anyhow::Result<Vec<Host>> {
     let host = |(name, vars): (&String, &serde_json::Value)| {
         anyhow::ensure!(
             !name.is_empty()
+                // It would be an option of the programs that get it.
+                && !name.starts_with('-')
                 && name
                     .bytes()
                     .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte)),

@@ -61,11 +61,12 @@ fn back(design: &Rollout, state: &RolloutState) -> NextStep {
             .collect::<Vec<_>>()
     };
     if !state.restarts {
-        let batch = batch(
-            design.at_once,
-            state.hosts.values().filter(|of| of.has()),
-            &[],
-        );
+        // One that was out of reach may have been confirmed before, and be back.
+        let may_have = |of: &&HostInRollout| {
+            let is_lost = of.stands == HostStanding::Quarantined && of.transaction.is_some();
+            of.has() || (is_lost && !of.lost.told)
+        };
+        let batch = batch(design.at_once, state.hosts.values().filter(may_have), &[]);
         return if batch.is_empty() {
             NextStep::End
         } else {
@@ -123,7 +124,7 @@ fn in_stage(
             .map(|of| of.turn.host.name.clone())
             .collect::<Vec<_>>()
     };
-    let lost = names(&|of| of.stands == HostStanding::Quarantined).len();
+    let lost = names(&|of| of.stands == HostStanding::Quarantined && !of.lost.given_up).len();
     if lost > design.unreachable_max {
         return Some(NextStep::Pause(format!(
             "{lost} hosts of stage {} are out of reach",
@@ -191,11 +192,21 @@ fn confirm(design: &Rollout, hosts: &[&HostInRollout], now_ms: i64) -> Option<Ne
         .filter(|of| of.stands == HostStanding::Verified);
     let last = soaking.map(|of| of.applied_ms).max()?;
     let until = last.saturating_add(i64::try_from(design.soak_ms).unwrap_or(i64::MAX));
-    if now_ms < until {
+    // If the clock was set back, how long they have been watched is not known, and to wait for it
+    // to come back would outlast their watchdogs.
+    let is_set_back = now_ms < last;
+    if now_ms < until && !is_set_back {
         return Some(NextStep::Wait(until));
     }
     // Verify once more before the hosts are confirmed.
-    let old = names(&|of| of.stands == HostStanding::Verified && of.verified_ms < until);
+    let is_old = |verified_ms: i64| {
+        if is_set_back {
+            verified_ms >= last
+        } else {
+            verified_ms < until
+        }
+    };
+    let old = names(&|of| of.stands == HostStanding::Verified && is_old(of.verified_ms));
     if !old.is_empty() {
         return Some(NextStep::Do(Step::Verify, old));
     }

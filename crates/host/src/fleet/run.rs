@@ -13,6 +13,9 @@ use crate::journal::Log;
 /// watchdog is the last resort.
 const MORE_MS: u64 = 6 * 3_600_000;
 
+/// Why everything is taken back if an operator wants it.
+pub const ABORTED: &str = "an operator aborted it";
+
 /// The controller's clock, and the operator's interface.
 pub trait Desk {
     /// Milliseconds since 1970.
@@ -21,6 +24,10 @@ pub trait Desk {
     fn wait(&mut self, until_ms: i64);
     /// Returns whether nothing more may begin.
     fn is_stopped(&mut self) -> bool;
+    /// Returns whether an operator wants everything taken back.
+    fn is_aborted(&mut self) -> bool;
+    /// The wish to take everything back is recorded.
+    fn forget_abort(&mut self);
     /// Reports to the operator.
     fn tell(&mut self, what: &str);
     /// Asks the gate of the rollout about a host; the error is why it did not pass.
@@ -39,6 +46,11 @@ pub fn run(
     desk: &mut dyn Desk,
 ) -> anyhow::Result<Option<String>> {
     loop {
+        if desk.is_aborted() {
+            let why = ABORTED.to_owned();
+            note(state, log, desk, &Event::Fail { why })?;
+            desk.forget_abort();
+        }
         // A failure is taken back even if an operator wants a pause.
         if desk.is_stopped() && state.failed.is_none() && state.paused.is_none() {
             let why = "an operator paused it".to_owned();
@@ -85,25 +97,14 @@ fn one(
         return service(state, log, desk, step, hosts);
     }
     let mut answers = ask(design, state, carrier, step, &hosts)?;
-    // A host may refuse because both a killed controller and this one sent the command.
-    let refused =
-        |came: &HostAnswer| step == Step::Apply && matches!(came, HostAnswer::Failed { .. });
-    let again: Vec<String> = hosts
-        .iter()
-        .filter(|host| answers.get(*host).is_some_and(refused))
-        .cloned()
-        .collect();
-    if !again.is_empty() {
-        for (host, came) in ask(design, state, carrier, Step::Settle, &again)? {
-            if matches!(
-                came,
-                HostAnswer::Done {
-                    transaction: Some(_)
-                }
-            ) {
-                answers.insert(host, came);
-            }
-        }
+    if answers
+        .values()
+        .all(|came| *came == HostAnswer::Unreachable)
+    {
+        desk.tell("none of them answered");
+    }
+    if step == Step::Apply {
+        ask_again(design, state, carrier, &mut answers)?;
     }
     if step == Step::Verify {
         ask_gate(&mut answers, desk);
@@ -125,6 +126,35 @@ fn one(
     if later {
         let until = desk.now_ms().saturating_add(AGAIN_MS);
         desk.wait(until);
+    }
+    Ok(())
+}
+
+/// Asks hosts that refused the plan whether they have it: both a killed controller and this one may
+/// have sent the command.
+fn ask_again(
+    design: &Rollout,
+    state: &RolloutState,
+    carrier: &mut dyn Carrier,
+    answers: &mut BTreeMap<String, HostAnswer>,
+) -> anyhow::Result<()> {
+    let refused = answers
+        .iter()
+        .filter(|(_, came)| matches!(came, HostAnswer::Failed { .. }));
+    let again: Vec<String> = refused.map(|(host, _)| host.clone()).collect();
+    if again.is_empty() {
+        return Ok(());
+    }
+    for (host, came) in ask(design, state, carrier, Step::Settle, &again)? {
+        let has_it = matches!(
+            came,
+            HostAnswer::Done {
+                transaction: Some(_)
+            }
+        );
+        if has_it {
+            answers.insert(host, came);
+        }
     }
     Ok(())
 }

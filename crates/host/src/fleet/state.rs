@@ -116,7 +116,8 @@ pub enum HostStanding {
     Reverted,
     /// It has its own values again.
     Undone,
-    /// It is unreachable; its watchdog takes back what was not confirmed.
+    /// It is unreachable; its watchdog takes back what was not confirmed, and a rollout that fails
+    /// tries once.
     Quarantined,
 }
 
@@ -145,7 +146,24 @@ pub struct HostInRollout {
     /// When the plan was applied.
     #[serde(skip)]
     pub applied_ms: i64,
+    /// What was tried while it was out of reach.
+    #[serde(skip)]
+    pub lost: OutOfReach,
 }
+
+/// What was tried with a host that is out of reach.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct OutOfReach {
+    /// How often it was asked in vain what a killed controller did to it. At most `SETTLES_MAX`.
+    asked: u32,
+    /// Whether it was told to take the change back.
+    pub told: bool,
+    /// Whether an operator goes on without it.
+    pub given_up: bool,
+}
+
+/// Questions in vain after which a host counts as out of reach: some minutes.
+const SETTLES_MAX: u32 = 60;
 
 impl HostInRollout {
     /// Returns whether a change that can be taken back is, or may be, in effect on it.
@@ -203,6 +221,7 @@ impl RolloutState {
                         due: false,
                         verified_ms: 0,
                         applied_ms: 0,
+                        lost: OutOfReach::default(),
                     };
                     (turn.host.name.clone(), of)
                 };
@@ -236,7 +255,12 @@ impl RolloutState {
             }
             Event::Fail { why } => self.fail(why.clone()),
             Event::Pause { why } => self.paused = Some(why.clone()),
-            Event::Resume => self.paused = None,
+            Event::Resume => {
+                self.paused = None;
+                for of in self.hosts.values_mut() {
+                    of.lost.given_up = of.stands == HostStanding::Quarantined;
+                }
+            }
         }
     }
 }
@@ -274,6 +298,7 @@ impl HostInRollout {
 
     fn answer(&mut self, at: i64, step: Step, came: &HostAnswer, restarts: bool) {
         self.leaving &= step != Step::Drain;
+        self.lost.told |= step == Step::Undo;
         match (step, came) {
             // An operator must look at a host that is unreachable or cannot be taken back, drained
             // or brought back: nothing is forced.
@@ -325,8 +350,14 @@ impl HostInRollout {
                     HostStanding::Undone
                 };
             }
-            (Step::Settle | Step::Verify | Step::Confirm, HostAnswer::Failed { .. })
-            | (_, HostAnswer::Later) => {}
+            // It answers nothing that decides: it must not hold the others for ever.
+            (Step::Settle, HostAnswer::Failed { .. } | HostAnswer::Later) => {
+                self.lost.asked = self.lost.asked.saturating_add(1);
+                if self.lost.asked >= SETTLES_MAX {
+                    self.stands = HostStanding::Quarantined;
+                }
+            }
+            (Step::Verify | Step::Confirm, HostAnswer::Failed { .. }) | (_, HostAnswer::Later) => {}
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The decisions of a controller, even when killed, for twelve simulated hosts at three sites.
 
+mod bad_day;
+
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -53,6 +55,12 @@ struct World {
     /// The host that cannot be drained, and the one that does not come back with the change.
     full: Option<String>,
     lost: Option<String>,
+    /// The number of steps after which an operator aborts it, while it runs.
+    abort_behind: Option<usize>,
+    /// The host whose answer to this command is lost, though it was carried out.
+    deaf: Option<(&'static str, String)>,
+    /// The host that says nothing of use when it is asked.
+    garbled: Option<String>,
 }
 
 impl World {
@@ -103,6 +111,7 @@ impl World {
         self.done.push((arguments[2].clone(), host.to_owned()));
         let (code, out) = match arguments[2].as_str() {
             "apply" if self.bad.as_deref() == Some(host) => (7, "refused".to_owned()),
+            "status" if self.garbled.as_deref() == Some(host) => (127, "no forebay".to_owned()),
             "apply" => {
                 self.next += 1;
                 let id = format!("{}-1", self.next);
@@ -158,6 +167,14 @@ impl Carrier for SharedWorld<'_> {
             world.step();
             if !world.dead.contains(host) {
                 let ended = world.on(host, arguments);
+                let command = arguments[2].as_str();
+                if world
+                    .deaf
+                    .as_ref()
+                    .is_some_and(|(what, of)| *what == command && of == host)
+                {
+                    continue;
+                }
                 answers.insert(host.clone(), ended);
             }
         }
@@ -193,6 +210,15 @@ impl Desk for Clock<'_> {
     }
     fn is_stopped(&mut self) -> bool {
         false
+    }
+    fn is_aborted(&mut self) -> bool {
+        let world = self.2.borrow();
+        world
+            .abort_behind
+            .is_some_and(|steps| world.done.len() >= steps)
+    }
+    fn forget_abort(&mut self) {
+        self.2.borrow_mut().abort_behind = None;
     }
     fn tell(&mut self, _: &str) {}
     fn gate(&mut self, host: &str) -> Result<(), String> {

@@ -1,15 +1,20 @@
 //! The times of requests, from the metrics page of a broker on this machine.
 //!
-//! Invariant: only this machine is asked, within a second; what is no page gives nothing.
+//! Invariant: only this machine is asked, within two seconds in all, so that who has the broker's
+//! port in its place cannot keep the watchdog from its deadline; what is no page gives nothing.
 
-use std::io::Write as _;
+use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use platform::bounded;
 
+use crate::boot;
+
 /// Longest wait for a connection, and for each part of the page.
 const TIME: Duration = Duration::from_secs(1);
+/// Longest time for the page.
+const ALL_MS: u64 = 2_000;
 /// Limit on the size of the page.
 const PAGE_BYTES_MAX: u64 = 16 << 20;
 /// Kafka's name for the time from a request's arrival to its answer.
@@ -93,11 +98,27 @@ pub(super) fn read(url: &str) -> Option<Buckets> {
     stream.set_write_timeout(Some(TIME)).ok()?;
     // The older protocol ends its answer by closing.
     write!(stream, "GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n").ok()?;
-    let answer = bounded::stream(stream, PAGE_BYTES_MAX).ok()?;
+    let until_ms = boot::now_ms().saturating_add(ALL_MS);
+    let answer = bounded::stream(Timed { stream, until_ms }, PAGE_BYTES_MAX).ok()?;
     let answer = String::from_utf8_lossy(&answer);
     let (head, page) = answer.split_once("\r\n\r\n")?;
     let is_ok = head.split(' ').nth(1) == Some("200");
     is_ok.then(|| Buckets::parse(page))?
+}
+
+/// A stream that ends with an error at a time, however slowly its bytes come.
+struct Timed {
+    stream: TcpStream,
+    until_ms: u64,
+}
+
+impl Read for Timed {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if boot::now_ms() >= self.until_ms {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.read(to)
+    }
 }
 
 #[cfg(test)]
@@ -139,5 +160,26 @@ mod tests {
         );
         serving.join().unwrap();
         assert_eq!(read("http://127.0.0.1:1/metrics"), None);
+    }
+
+    /// Another program has the port, and gives a byte at a time.
+    #[test]
+    fn a_page_that_does_not_end_is_given_up() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let serving = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let begin = "HTTP/1.0 200 OK\r\n\r\n".bytes();
+            for byte in begin.chain(std::iter::repeat(b'x')) {
+                if stream.write_all(&[byte]).is_err() {
+                    return;
+                }
+                boot::wait_ms(20);
+            }
+        });
+        let begun = boot::now_ms();
+        assert_eq!(read(&format!("http://{address}/metrics")), None);
+        assert!(boot::now_ms() - begun < 2 * ALL_MS);
+        serving.join().unwrap();
     }
 }

@@ -1,13 +1,14 @@
-//! The directory of journals, `/var/lib/forebay/tune`: one writer at a time, every record synced.
+//! The directory of journals, `/var/lib/forebay-tune`: one writer at a time, every record synced.
 //!
 //! Invariants: the directory is synced after a file was created in it; a torn end, even one from a
 //! full disk, is cut off before the next append; a later transaction has a later name, whatever the
 //! clock shows; only the owner can write to the directory, because a writer could make the
-//! superuser write values; of the ended transactions only the newest are kept.
+//! superuser write values; of the ended transactions only the newest are kept; where nothing can be
+//! written (a full or read-only disk), what is applied can still be taken back.
 
 mod owned;
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
 use platform::bounded;
-use platform::lock::DirLock;
+use platform::error::Error;
+use platform::lock::{DirLock, LOCK_FILE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -25,8 +27,9 @@ use crate::transaction::{Transaction, TransactionStanding};
 /// Limit on the size of a journal, above that of all knobs of the largest host.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 
-/// Longest wait for a lock that another process holds.
-const PATIENCE_MS: u64 = 500;
+/// Longest wait for a lock that another process holds: the watch reads a slow card, and a
+/// confirmation that is refused takes a whole rollout back.
+const PATIENCE_MS: u64 = 2_000;
 const RETRY_MS: u64 = 20;
 /// Limit on the names tried per second.
 const TRIES: u64 = 1 << 16;
@@ -38,27 +41,84 @@ const ENDED_MAX: usize = 200;
 pub struct Store {
     dir: PathBuf,
     boot: String,
-    _lock: DirLock,
+    _lock: StoreLock,
+}
+
+/// The lock of the directory; on a read-only disk, where no journal can begin, that of the lock file
+/// alone, if there is one.
+#[derive(Debug)]
+struct StoreLock {
+    _dir: Option<DirLock>,
+    _file: Option<File>,
+}
+
+impl StoreLock {
+    fn take(dir: &Path) -> Result<StoreLock, Error> {
+        match DirLock::acquire(dir) {
+            Ok(lock) => Ok(StoreLock {
+                _dir: Some(lock),
+                _file: None,
+            }),
+            Err(Error::Lock { source, .. })
+                if source.kind() == io::ErrorKind::ReadOnlyFilesystem =>
+            {
+                Ok(StoreLock {
+                    _dir: None,
+                    _file: of_read_only(dir)?,
+                })
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Locks the lock file of a directory that cannot be written to.
+fn of_read_only(dir: &Path) -> Result<Option<File>, Error> {
+    let cannot = |source: io::Error| Error::Lock {
+        dir: dir.to_owned(),
+        source,
+    };
+    let file = match File::open(dir.join(LOCK_FILE)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(cannot)?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(Error::DirHeld {
+            dir: dir.to_owned(),
+            holder: "another process".to_owned(),
+        }),
+        Err(TryLockError::Error(error)) => Err(cannot(error)),
+    }
+}
+
+/// Returns whether an error of [`Store::lock`] is that another process has the lock.
+pub fn is_held(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref::<Error>(), Some(Error::DirHeld { .. }))
 }
 
 impl Store {
     /// Locks the directory, creating it if missing; another writer is an error.
     pub fn lock(dir: &Path, boot: &str) -> anyhow::Result<Store> {
-        owned::dir(dir)?;
         let until = crate::boot::now_ms().saturating_add(PATIENCE_MS);
-        let lock = loop {
-            match DirLock::acquire(dir) {
+        loop {
+            match Store::try_lock(dir, boot) {
                 // The watch holds it only briefly.
-                Err(platform::error::Error::DirHeld { .. }) if crate::boot::now_ms() < until => {
+                Err(error) if is_held(&error) && crate::boot::now_ms() < until => {
                     crate::boot::wait_ms(RETRY_MS);
                 }
-                lock => break lock?,
+                locked => return locked,
             }
-        };
+        }
+    }
+
+    /// Does the same as [`Self::lock`], without waiting for another writer.
+    pub fn try_lock(dir: &Path, boot: &str) -> anyhow::Result<Store> {
+        owned::dir(dir)?;
         Ok(Store {
             dir: dir.to_owned(),
             boot: boot.to_owned(),
-            _lock: lock,
+            _lock: StoreLock::take(dir)?,
         })
     }
 
@@ -111,6 +171,17 @@ impl Store {
             std::fs::remove_file(self.dir.join(format!("{id}.jsonl")))?;
         }
         Ok(())
+    }
+
+    /// Returns the journal of a transaction that is to be taken back.
+    ///
+    /// If it cannot be opened (a read-only disk), no record can be written, and the change is taken
+    /// back all the same.
+    pub fn to_take_back(&self, id: &str) -> Box<dyn Log> {
+        match self.append_to(id) {
+            Ok(file) => Box::new(file),
+            Err(error) => Box::new(Unwritable(format!("{error:#}"))),
+        }
     }
 
     /// Opens a journal to append to it.
@@ -201,7 +272,7 @@ fn ids(dir: &Path) -> anyhow::Result<Vec<String>> {
 }
 
 /// Returns whether a text is `SECONDS-NUMBER`, which cannot name any other file.
-fn is_id(id: &str) -> bool {
+pub(crate) fn is_id(id: &str) -> bool {
     let is_number = |text: &str| {
         text.parse::<u64>()
             .is_ok_and(|number| number.to_string() == text)
@@ -219,6 +290,16 @@ fn order(id: &str) -> (u64, u64) {
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     i64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A journal that takes no record, with the reason.
+#[derive(Debug)]
+struct Unwritable(String);
+
+impl Log for Unwritable {
+    fn append(&mut self, _: crate::journal::Event) -> io::Result<()> {
+        Err(io::Error::other(self.0.clone()))
+    }
 }
 
 /// An open journal.

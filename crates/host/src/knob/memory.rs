@@ -1,5 +1,5 @@
-//! Huge pages. Advice on transparent huge pages is contradictory, so a plan only proposes an
-//! experiment.
+//! Huge pages, for the programs of the host that have them. No rule proposes a value: the broker
+//! asks the kernel for small pages only, but for mapped files on persistent memory.
 
 use super::{Class, Form, Knob};
 

@@ -2,13 +2,23 @@
 //! 1`.
 
 use super::{Class, Form, Knob, Undo};
+use crate::facts::machine;
+use crate::root::Tree;
 
 /// Upper bound of a socket buffer in bytes.
 const BUFFER_MAX: i64 = 1 << 30;
 
-/// Returns the known sysctls as (name, form, the other knob of a pair, written back if this one was
-/// 0).
-fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
+/// A name, a form, and the other knob of a pair, which is written back if this one was 0.
+type KnownSysctl = (&'static str, Form, Option<&'static str>);
+
+/// Returns the known sysctls.
+fn known() -> Vec<KnownSysctl> {
+    let mut known = of_networks();
+    known.extend(of_kernel());
+    known
+}
+
+fn of_networks() -> Vec<KnownSysctl> {
     let number = Form::Number;
     vec![
         ("net.core.netdev_max_backlog", number(100, 1_000_000), None),
@@ -37,6 +47,8 @@ fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
             Form::Numbers(3, 4_096, BUFFER_MAX),
             None,
         ),
+        // In pages; in the first namespace alone.
+        ("net.ipv4.tcp_mem", Form::Numbers(3, 4_096, 1 << 28), None),
         ("net.ipv4.tcp_congestion_control", Form::Word, None),
         ("net.core.default_qdisc", Form::Word, None),
         ("net.ipv4.tcp_slow_start_after_idle", number(0, 1), None),
@@ -48,6 +60,12 @@ fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
         ("net.ipv4.tcp_fin_timeout", number(5, 120), None),
         ("net.ipv4.tcp_tw_reuse", number(0, 2), None),
         ("net.ipv4.tcp_mtu_probing", number(0, 2), None),
+    ]
+}
+
+fn of_kernel() -> Vec<KnownSysctl> {
+    let number = Form::Number;
+    vec![
         ("vm.swappiness", number(0, 200), None),
         ("vm.dirty_ratio", number(1, 90), Some("vm.dirty_bytes")),
         (
@@ -76,9 +94,32 @@ fn known() -> Vec<(&'static str, Form, Option<&'static str>)> {
     ]
 }
 
+/// Share of the memory that may be kept free, and that may be huge pages: the kernel takes any
+/// number, gives what it has, and has nothing left for the processes.
+const FREE_SHARE: u64 = 20;
+const HUGE_SHARE: u64 = 2;
+
+/// Returns the form of a sysctl whose value is a share of this host's memory.
+fn of_memory(tree: &dyn Tree, name: &str, form: Form) -> Form {
+    let Form::Number(least, most) = form else {
+        return form;
+    };
+    let memory_kib = || machine::kib(tree, "MemTotal");
+    let bound = match name {
+        "vm.min_free_kbytes" => memory_kib().map(|kib| kib / FREE_SHARE),
+        "vm.nr_hugepages" => memory_kib()
+            .zip(machine::kib(tree, "Hugepagesize"))
+            .and_then(|(memory, page)| (memory / HUGE_SHARE).checked_div(page)),
+        _ => None,
+    };
+    let bound = bound.and_then(|bound| i64::try_from(bound).ok());
+    Form::Number(least, bound.map_or(most, |bound| most.min(bound)))
+}
+
 /// Returns the knob of a sysctl.
-pub(super) fn find(name: &str) -> Option<Knob> {
+pub(super) fn find(tree: &dyn Tree, name: &str) -> Option<Knob> {
     let (_, form, pair) = known().into_iter().find(|(known, ..)| *known == name)?;
+    let form = of_memory(tree, name, form);
     let mut knob = Knob::new(format!("sysctl.{name}"), file(name), form, Class::O);
     if let Some(pair) = pair {
         knob.undo = Undo::Pair(format!("sysctl.{pair}"));
@@ -87,8 +128,8 @@ pub(super) fn find(name: &str) -> Option<Knob> {
 }
 
 /// Returns all known knobs.
-pub(super) fn all() -> Vec<Knob> {
-    let found = known().into_iter().map(|(name, ..)| find(name));
+pub(super) fn all(tree: &dyn Tree) -> Vec<Knob> {
+    let found = known().into_iter().map(|(name, ..)| find(tree, name));
     found.flatten().collect()
 }
 

@@ -75,6 +75,26 @@ fn what_is_in_no_table_is_no_knob() {
 }
 
 #[test]
+fn what_takes_memory_is_bounded_by_what_there_is() {
+    let fake = Fake::new(&[(
+        "proc/meminfo",
+        "MemTotal:        8000000 kB\nHugepagesize:       2048 kB\n",
+    )]);
+    for (id, most) in [
+        ("sysctl.vm.min_free_kbytes", 400_000),
+        ("sysctl.vm.nr_hugepages", 1_953),
+    ] {
+        let form = find(&fake, id).unwrap().form;
+        assert!(form.wanted(&most.to_string()).is_ok(), "{id}");
+        assert!(form.wanted(&(most + 1).to_string()).is_err(), "{id}");
+        let unknown = find(&Fake::default(), id).unwrap().form;
+        assert!(unknown.wanted(&(most + 1).to_string()).is_ok(), "{id}");
+    }
+    fake.set("proc/meminfo", "MemTotal: 8000000 kB\nHugepagesize: 0 kB\n");
+    assert!(find(&fake, "sysctl.vm.nr_hugepages").is_some());
+}
+
+#[test]
 fn an_interrupt_is_found_by_device_and_queue() {
     let fake = Fake::new(&[
         ("sys/class/net/eth0/device/msi_irqs/40", "msix"),

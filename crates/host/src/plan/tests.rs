@@ -69,6 +69,26 @@ fn a_plan_becomes_changes_in_order() {
     );
 }
 
+/// A boot option is checked, and the refusal says how an operator sets it.
+#[test]
+fn a_boot_option_is_in_effect_or_says_how() {
+    let fake = host();
+    let items = item("boot.nohz_full", "\"1-3\"", "") + &item("sysctl.vm.swappiness", "1", "");
+    fake.set("etc/default/grub", "");
+    let why = decide(&fake, &items, &allowed()).unwrap_err();
+    assert!(why[0].contains("update-grub"), "{why:?}");
+    fake.set("proc/cmdline", "quiet nohz_full=1,2,3");
+    assert_eq!(
+        decide(&fake, &items, &allowed()).unwrap(),
+        ["sysctl.vm.swappiness=1"]
+    );
+    refused(
+        &item("boot.mitigations", "\"off\"", ""),
+        &allowed(),
+        "none of the boot options",
+    );
+}
+
 #[test]
 fn only_what_is_named_is_changed() {
     let items =

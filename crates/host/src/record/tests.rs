@@ -19,11 +19,53 @@ fn nothing_secret_is_recorded() {
         ("sys/class/net/eth0/queues/rx-0/rps_cpus", "0"),
         ("sys/block/vda/serial", "secret-serial"),
         ("proc/cmdline", "isolcpus=2 root=secret -- --token secret"),
-        ("proc/cpuinfo", "model name : A\n"),
+        ("proc/cpuinfo", "model name : A\nSerial : secret\n"),
+        ("run/.containerenv", "name=\"secret\""),
+        (
+            "etc/sysctl.d/2.conf",
+            "net.ipv4.tcp_fastopen_key = secret\nkernel.hostname=secret\n",
+        ),
+        (
+            "etc/systemd/network/1.link",
+            "[Match]\nMACAddress=secret\nOriginalName=eth0\n[Link]\nAlias=secret\nRxBufferSize=8\n",
+        ),
+        ("proc/9/comm", "tuned"),
+        ("etc/tuned/active_profile", "a"),
+        (
+            "etc/tuned/a/tuned.conf",
+            "[main]\nsummary=secret\n[sysctl]\nvm.swappiness=secret\n[script]\nscript=secret\n",
+        ),
+        (
+            "etc/NetworkManager/system-connections/secret.nmconnection",
+            "[connection]\ninterface-name=eth0\n[wifi-security]\npsk=secret\n[ethtool]\nring-rx=8\n",
+        ),
+        ("sys/class/net/enx5254005ec4e7/operstate", "up"),
+        ("ethtool/enx5254005ec4e7/rss_key", "c0ffee"),
+        ("etc/default/grub", "GRUB_CMDLINE_LINUX=secret"),
+        (
+            "etc/cloud/cloud.cfg",
+            "password: secret\nruncmd: [sysctl -w vm.swappiness=1]\n",
+        ),
     ]);
     let entries = record(&fake);
     let text = format!("{entries:?}");
     assert!(!text.contains("secret"), "{text}");
+    assert!(!text.contains("5254005ec4e7"), "{text}");
+    assert!(!text.contains("c0ffee"), "{text}");
+    assert!(entries.contains_key("sys/class/net/enx000000000001/operstate"));
+    // What the facts follow from is there.
+    let recorded = Fake::default();
+    for (name, entry) in &entries {
+        match entry {
+            Entry::Text(text) => recorded.set(name, text),
+            Entry::Link(target) => recorded.set_link(name, target),
+        }
+    }
+    let knobs = |tree: &Fake| -> Vec<Vec<String>> {
+        let owners = Facts::read(tree).owners;
+        owners.into_iter().map(|owner| owner.knobs).collect()
+    };
+    assert_eq!(knobs(&recorded), knobs(&fake));
     for name in [
         "proc/7/comm",
         "proc/cpuinfo",
@@ -82,7 +124,8 @@ fn pattern(name: &str) -> String {
     let mut shown = Vec::new();
     for (at, part) in parts.iter().enumerate() {
         let before = at.checked_sub(1).map_or("", |before| parts[before]);
-        let is_device = matches!(before, "net" | "block" | "ethtool") && parts[0] != "proc";
+        let is_device =
+            matches!(before, "net" | "block" | "ethtool" | "netdev") && parts[0] != "proc";
         if is_device {
             shown.push("DEVICE".to_owned());
             continue;
@@ -127,9 +170,19 @@ fn every_name_that_is_read_exists_on_some_kernel() {
         "run/.containerenv",
         "etc/sysctl.conf",
         "etc/tuned/active_profile",
+        "etc/cloud/cloud.cfg",
+        "etc/cloud/cloud-init.disabled",
+        "boot/loader/loader.conf",
+        "boot/efi/loader/loader.conf",
+        "efi/loader/loader.conf",
+        "etc/default/grub",
+        "etc/kernelstub/configuration",
+        "run/ostree-booted",
+        "var/lib/cloud/instance/cloud-config.txt",
         "etc/forebay/cpus",
         // Of a broker, where one runs.
         "server/cpus",
+        "server/limits",
         // Of the machine's controller, where it is named.
         "firmware-now/cpu.snoop",
     ];

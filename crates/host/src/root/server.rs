@@ -1,4 +1,5 @@
-//! The CPUs of the running broker's threads, under the name `server/cpus`.
+//! The CPUs of the running broker's threads, under the name `server/cpus`, and its limits, as
+//! `server/limits`.
 //!
 //! Workers that the kernel runs for `io_uring` refuse other CPUs than theirs and are left out; they
 //! follow at the next start. Invariants: only a process of this program that serves is found, and
@@ -14,8 +15,10 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::cpus::Cpus;
 
-/// The name.
+/// The name of the CPUs.
 pub(super) const NAME: &str = "server/cpus";
+/// The name of the limits.
+pub(super) const LIMITS: &str = "server/limits";
 /// Beginning of the names of the kernel's workers.
 const WORKER: &str = "iou-";
 
@@ -39,9 +42,11 @@ fn broker() -> io::Result<String> {
         let Ok(program) = std::fs::metadata(format!("/proc/{pid}/exe")) else {
             continue;
         };
-        let is_ours = (program.dev(), program.ino()) == (ours.dev(), ours.ino());
+        if (program.dev(), program.ino()) != (ours.dev(), ours.ino()) {
+            continue;
+        }
         let command = bounded::kernel_text(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        if is_ours && command.split('\0').nth(1) == Some("serve") {
+        if command.split('\0').nth(1) == Some("serve") {
             found.push(pid.to_owned());
         }
     }
@@ -73,10 +78,18 @@ fn threads() -> io::Result<Vec<Pid>> {
     Ok(threads)
 }
 
+pub(super) fn limits() -> io::Result<String> {
+    bounded::kernel_text(format!("/proc/{}/limits", broker()?))
+}
+
 pub(super) fn read() -> io::Result<String> {
     let mut all: Option<Cpus> = None;
     for thread in threads()? {
-        let set = sched_getaffinity(Some(thread))?;
+        let set = match sched_getaffinity(Some(thread)) {
+            // It ended meanwhile.
+            Err(rustix::io::Errno::SRCH) => continue,
+            set => set?,
+        };
         let cpus: Cpus = (0..CpuSet::MAX_CPU)
             .filter(|cpu| set.is_set(*cpu))
             .collect();

@@ -1,4 +1,7 @@
 //! Contested settings: proposed as experiments, and only applied if named.
+//!
+//! Huge pages are not among them: the broker has small pages only, whatever the setting is, unless
+//! a tier is mapped persistent memory, and then its mappings have huge ones by their own alignment.
 
 use super::{Advice, Confidence, Profile, RuleInput, RuleOutput, RuleReasons};
 
@@ -7,23 +10,6 @@ pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
         return;
     }
     let said = |why: &str| RuleReasons::new(Confidence::Experiment, "", why);
-    let pages = seen
-        .knobs
-        .get("mm.thp.enabled")
-        .map(|(_, now)| now.as_str());
-    let (want, why) = match (seen.profile, pages) {
-        (Profile::Keyed, Some(_)) => (
-            Some("always"),
-            "an index that is read at random misses less with huge pages, which cost stalls when they are made",
-        ),
-        (_, Some("always")) => (
-            Some("madvise"),
-            "huge pages save misses and cost stalls when they are made: others advise opposites",
-        ),
-        _ => (None, ""),
-    };
-    let pages = want.and_then(|want| seen.item("mm.thp.enabled", want, said(why)));
-    found.items.extend(pages);
     if seen.profile == Profile::Keyed && seen.facts.topology.nodes.len() > 1 {
         let why =
             "pages that are moved between nodes take time, and an index is used from all of them";
@@ -41,6 +27,7 @@ pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
     }
     idle(seen, found);
     snoop(seen, found);
+    ticks(seen, found);
     for nic in crate::split::cards(&seen.facts) {
         let why = "packets of a flow are merged before the protocols see them: fewer turns, and a delay for small ones";
         let off = toml::Table::from_iter([("gro".to_owned(), toml::Value::from(0))]);
@@ -101,6 +88,31 @@ fn snoop(seen: &RuleInput, found: &mut RuleOutput) {
     );
     found.advice.push(Advice {
         about: id.to_owned(),
+        text,
+    });
+}
+
+/// Says how the kernel's ticks would be kept off the server's CPUs, which costs a restart.
+fn ticks(seen: &RuleInput, found: &mut RuleOutput) {
+    let boot = &seen.facts.boot;
+    let Some(split) = crate::split::split(&seen.facts) else {
+        return;
+    };
+    if boot
+        .options
+        .iter()
+        .any(|option| option.starts_with("nohz_full"))
+    {
+        return;
+    }
+    let option = format!("nohz_full={}", split.server);
+    let how = crate::facts::loader::how(boot.loader, &option);
+    let text = format!(
+        "a CPU with one busy thread is interrupted by no tick, and each change between threads costs more; as an item of a plan \
+         (boot.nohz_full) it is checked, on half of the hosts of each site (fleet assign) it is compared: {how}"
+    );
+    found.advice.push(Advice {
+        about: "boot.nohz_full".to_owned(),
         text,
     });
 }

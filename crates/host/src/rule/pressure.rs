@@ -1,12 +1,34 @@
-//! Waiting for memory and disks, by the kernel's account (PSI): no knob makes up for what is
-//! lacking, so it is said.
+//! What is lacking: memory and disks, by the kernel's account of waiting (PSI), and descriptors of
+//! the broker. No knob makes up for it, so it is advice.
 
 use super::{Advice, RuleInput, RuleOutput};
 
 /// Share of the time since the start in which all tasks that could work waited.
 const FULL_SHARE: f64 = 0.01;
 
+/// Fewer open files than this are fewer clients and partitions than a broker is for.
+const FILES_MIN: u64 = 65_536;
+
+/// Advises a larger limit of open files for the next start of the broker.
+fn files(seen: &RuleInput, found: &mut RuleOutput) {
+    let mut limits = seen.facts.limits.iter();
+    let files = limits.find(|limit| limit.name == "LimitNOFILE");
+    let Some(soft) = files.and_then(|limit| limit.soft) else {
+        return;
+    };
+    if soft < FILES_MIN {
+        found.advice.push(Advice {
+            about: "limits.nofile".to_owned(),
+            text: format!(
+                "the broker that runs may have {soft} files and connections: LimitNOFILE=1048576 in its unit (systemctl edit), and \
+                 a restart of it"
+            ),
+        });
+    }
+}
+
 pub(super) fn propose(seen: &RuleInput, found: &mut RuleOutput) {
+    files(seen, found);
     let lacking = [
         (
             "memory",

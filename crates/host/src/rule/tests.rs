@@ -82,6 +82,26 @@ fn half_a_socket_is_a_node_of_its_own() {
     );
 }
 
+/// Lists of siblings that contradict each other: no CPU of node 1 is the first of its core.
+#[test]
+fn a_node_without_a_first_thread_is_divided_all_the_same() {
+    let host = fixtures::two_sockets();
+    let near = RuleInput::read(&host, Profile::Throughput)
+        .facts
+        .topology
+        .nodes[1]
+        .clone();
+    for cpu in near.cpus.iter() {
+        let siblings = format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        host.set(&siblings, "0");
+    }
+    let found = found(&host, Profile::Throughput);
+    let irqs = items(&found)
+        .into_iter()
+        .filter(|item| item.contains(".irq="));
+    assert!(irqs.count() > 0, "{found:?}");
+}
+
 #[test]
 fn what_a_provider_drops_is_no_ring() {
     let found = found(&fixtures::cloud(), Profile::Throughput);
@@ -107,8 +127,10 @@ fn where_nothing_is_dropped_nothing_is_proposed() {
 
 #[test]
 fn what_people_disagree_about_is_only_an_experiment() {
-    let found = found(&fixtures::cloud(), Profile::Latency);
-    assert!(items(&found).contains(&"mm.thp.enabled=madvise".to_owned()));
+    let host = fixtures::cloud();
+    host.set("sys/class/net/ens5/threaded", "0");
+    let found = found(&host, Profile::Latency);
+    assert!(items(&found).contains(&"net.ens5.threaded=1".to_owned()));
     assert!(
         found
             .items
@@ -167,8 +189,9 @@ fn real_machines_are_divided_at_the_nodes_of_their_cards() {
     assert_eq!(propose(&seen), RuleOutput::default());
 }
 
+/// The broker asks the kernel for small pages: the setting is that of other programs.
 #[test]
-fn huge_pages_are_tried_either_way_by_what_the_host_is_for() {
+fn huge_pages_are_not_proposed_to_a_broker_that_has_none() {
     let host = fixtures::two_sockets();
     host.set(
         "sys/kernel/mm/transparent_hugepage/enabled",
@@ -177,18 +200,16 @@ fn huge_pages_are_tried_either_way_by_what_the_host_is_for() {
     host.set("proc/sys/kernel/numa_balancing", "1");
     let keyed = items(&found(&host, Profile::Keyed));
     assert!(
-        keyed.contains(&"mm.thp.enabled=always".to_owned()),
-        "{keyed:?}"
-    );
-    assert!(
         keyed.contains(&"sysctl.kernel.numa_balancing=0".to_owned()),
         "{keyed:?}"
     );
-    let latency = items(&found(&host, Profile::Latency));
-    assert!(
-        !latency.iter().any(|item| item.starts_with("mm.thp")),
-        "{latency:?}"
-    );
+    for shown in ["always [madvise] never", "[always] madvise never"] {
+        host.set("sys/kernel/mm/transparent_hugepage/enabled", shown);
+        for profile in [Profile::Keyed, Profile::Latency] {
+            let items = items(&found(&host, profile));
+            assert!(!items.iter().any(|item| item.starts_with("mm.thp")));
+        }
+    }
 }
 
 #[test]
@@ -292,6 +313,10 @@ fn the_snoop_mode_is_advice_and_waiting_is_said() {
     assert!(advice(&fixtures::snc(), Profile::Latency).contains(&"firmware.cpu.snoop".to_owned()));
     let host = fixtures::two_sockets();
     assert!(!advice(&host, Profile::Throughput).contains(&"pressure.memory".to_owned()));
+    host.set("server/limits", "Max open files 1024 524288 files");
+    assert!(advice(&host, Profile::Throughput).contains(&"limits.nofile".to_owned()));
+    host.set("server/limits", "Max open files 1048576 1048576 files");
+    assert!(!advice(&host, Profile::Throughput).contains(&"limits.nofile".to_owned()));
     host.set(
         "proc/pressure/memory",
         "some avg10=0 total=9\nfull avg10=0 avg60=0 avg300=2.1 total=18000000000\n",

@@ -60,7 +60,7 @@ type Item = (
     Option<Habit>,
 );
 
-const ITEMS: [Item; 28] = [
+const ITEMS: [Item; 30] = [
     (
         "sysctl.net.core.somaxconn",
         "proc/sys/net/core/somaxconn",
@@ -200,6 +200,20 @@ const ITEMS: [Item; 28] = [
         "0 1 2 3 0 1 2 3",
         "equal=2",
         Some(Habit::Spreads("eth0")),
+    ),
+    (
+        "net.eth0.rss_key",
+        "ethtool/eth0/rss_key",
+        "6d5a56da255b0ec2",
+        "0102030405060708",
+        None,
+    ),
+    (
+        "net.eth0.rss_fields",
+        "ethtool/eth0/rss_fields",
+        "tcp4_ports=1 tcp6_ports=1 udp4_ports=0 udp6_ports=0",
+        "udp4_ports=1 udp6_ports=1",
+        Some(Habit::Fixes("none")),
     ),
     (
         "net.eth0.features",
@@ -531,6 +545,23 @@ fn what_cannot_be_read_is_not_settled_and_what_is_gone_is() {
         undo_to_the_end(&fake, dir.path()).is_empty(),
         "it is closed"
     );
+}
+
+/// A card that was taken out says `ENODEV`; without this its transaction would stay open, and keep
+/// every other plan from being applied.
+#[test]
+fn a_card_that_is_gone_is_settled() {
+    for errno in [Errno::NODEV, Errno::NXIO, Errno::SRCH] {
+        let dir = scratch();
+        let fake = host();
+        applied(&fake, dir.path(), "net.eth0.features", "gro=0");
+        fake.becomes("ethtool/eth0/features", Habit::Fails(errno));
+        assert!(matches!(
+            undo_to_the_end(&fake, dir.path())[0].outcome,
+            UndoOutcome::Gone { .. }
+        ));
+        assert!(transactions(dir.path()).unwrap()[0].closed.is_some());
+    }
 }
 
 #[test]

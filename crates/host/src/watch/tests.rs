@@ -21,6 +21,10 @@ fn host() -> Fake {
 }
 
 fn kept(fake: &Fake, state: &Path) {
+    kept_for(fake, state, false);
+}
+
+fn kept_for(fake: &Fake, state: &Path, until_reboot: bool) {
     let changes = [
         ("net.eth0.napi-0.cpus", "2"),
         ("net.eth0.rx-0.rps_cpus", "1-3"),
@@ -42,9 +46,54 @@ fn kept(fake: &Fake, state: &Path) {
         .unwrap()
         .unwrap();
     assert!(report.whole, "{report:?}");
-    change::confirm(fake, state, &report.transaction, false)
+    change::confirm(fake, state, &report.transaction, until_reboot)
         .unwrap()
         .unwrap();
+}
+
+/// Another boot: values, queues and threads are the kernel's own again.
+fn reboot(fake: &Fake) {
+    fake.set("proc/sys/kernel/random/boot_id", "boot-2");
+    fake.set("proc/sys/vm/swappiness", "60");
+    fake.set(RPS, "0");
+    fake.set(THREAD, "0-3");
+}
+
+#[test]
+fn what_was_kept_until_a_reboot_is_over_with_it() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    kept_for(&fake, state.path(), true);
+    reboot(&fake);
+    let before = fake.files();
+    let mut watch = Watch::default();
+    assert!(told(&mut watch, &fake, state.path(), 0).is_empty());
+    let found = transactions(state.path()).unwrap();
+    assert_eq!(found[0].standing("boot-1"), TransactionStanding::Confirmed);
+    assert_eq!(found[0].standing("boot-2"), TransactionStanding::Expired);
+    assert!(look(&fake, "boot-2", &found).is_empty());
+    change::undo(&fake, state.path(), change::UndoSelection::default()).unwrap();
+    assert_eq!(fake.files(), before, "a start has taken it back");
+}
+
+/// The boot service refused it, because the kernel is another one, or has not run yet.
+#[test]
+fn what_this_boot_has_not_applied_is_not_written_by_the_watch() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    kept(&fake, state.path());
+    reboot(&fake);
+    let before = fake.files();
+    let mut watch = Watch::default();
+    let first = told(&mut watch, &fake, state.path(), 0);
+    assert_eq!(first.len(), 3, "{first:?}");
+    assert!(
+        first
+            .iter()
+            .all(|one| one.contains("not applied since the start"))
+    );
+    assert!(told(&mut watch, &fake, state.path(), 1_000).is_empty());
+    assert_eq!(fake.files(), before);
 }
 
 fn told(watch: &mut Watch, fake: &Fake, state: &Path, now: u64) -> Vec<String> {
@@ -130,6 +179,38 @@ fn who_takes_it_away_again_and_again_is_not_fought() {
         "it is said once"
     );
     assert_eq!(told(&mut watch, &fake, state.path(), 2 * HOUR_MS).len(), 1);
+}
+
+#[test]
+fn a_change_whose_watchdog_was_killed_gets_another_one() {
+    let state = tempfile::tempdir().unwrap();
+    let fake = host();
+    let changes = [Change {
+        item: "sysctl.vm.swappiness".to_owned(),
+        want: "1".to_owned(),
+    }];
+    let order = Order {
+        changes: &changes,
+        confirm_within_ms: Some(60_000),
+        ..Order::default()
+    };
+    let begun = change::begin(&fake, state.path(), order, |_| Ok(()));
+    let id = begun.unwrap().unwrap().transaction;
+    let mut watch = Watch::default();
+    let mut orphans = || {
+        watch.look(&fake, state.path(), 0).unwrap();
+        watch.orphans(&fake, state.path())
+    };
+    assert!(orphans().is_empty(), "it may be about to start");
+    assert_eq!(orphans(), [id.clone()]);
+    let lock = std::fs::File::create(state.path().join(format!("{id}.watch"))).unwrap();
+    lock.lock().unwrap();
+    assert!(orphans().is_empty(), "it runs");
+    drop(lock);
+    change::confirm(&fake, state.path(), &id, false)
+        .unwrap()
+        .unwrap();
+    assert!(orphans().is_empty() && orphans().is_empty(), "it is kept");
 }
 
 #[test]

@@ -38,7 +38,8 @@ unsafe impl Sync for Arena {}
 impl Arena {
     fn map(len: usize) -> io::Result<Self> {
         // Huge pages need their alignment; the extra reservation is address space only, never
-        // touched.
+        // touched. In a process that has small pages only (`memory::use_small_pages`), which a
+        // broker is unless it maps persistent memory, the advice below changes nothing.
         let huge = len >= HUGE_PAGE_BYTES;
         let mapping_len = if huge { len + HUGE_PAGE_BYTES } else { len };
         let mapping = sys::map(mapping_len)?;

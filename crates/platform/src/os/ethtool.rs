@@ -1,5 +1,6 @@
 //! Rings, channels, coalescing, pause frames and statistics of network cards, through the
-//! `SIOCETHTOOL` ioctl; features are in `features`, the table of receive queues in `rss`.
+//! `SIOCETHTOOL` ioctl; features are in `features`, the table of receive queues in `rss`, the hash of
+//! flows in `hash`.
 //!
 //! The kernel guarantees the layout of the structures: a command, then 32-bit numbers. Invariants:
 //! only named values change (the card's values are read, the named ones replaced, and all written
@@ -7,6 +8,7 @@
 #![allow(unsafe_code, reason = "an ioctl that no safe wrapper has")]
 
 pub mod features;
+pub mod hash;
 pub mod rss;
 
 use std::ffi::c_void;
@@ -214,8 +216,9 @@ fn ask(device: &str, numbers: &mut [u32]) -> io::Result<()> {
     // SAFETY: the request is a whole `ifreq` whose name ends with a zero. Its pointer leads to
     // `numbers`, which is borrowed for longer than the call and is at least as long as the
     // structure of its command: for the commands of `Layout` the kernel copies 4 * (numbers + 1)
-    // bytes, for strings and statistics there is room for the maximum, and for features and the
-    // table of receive queues the kernel copies no more than the length that the request states.
+    // bytes, for strings and statistics there is room for the maximum, and for features, the table
+    // of receive queues and the key of the hash the kernel copies no more than the length that the
+    // request states; for the fields of the hash it copies 16 bytes, and there are 256.
     let answer = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     if answer < 0 {
         return Err(io::Error::last_os_error());

@@ -103,6 +103,43 @@ fn what_helps_is_adopted_and_the_host_is_as_before() {
     );
 }
 
+/// The change helps only where the load is high, and that is where it is asked about.
+#[test]
+fn peaks_are_the_pairs_with_the_most_load_of_the_arm_without_the_change() {
+    let more = "peak = true\n[[primary]]\nname = \"drops\"\n";
+    let text = format!(
+        "version = 1\nplan = \"p\"\nseed = 3\npairs = 12\nblock_ms = 1\npeak = {{ top_share = 0.5 }}\n\
+         [[primary]]\nname = \"drops\"\n{more}"
+    );
+    let design = Design::parse(&text).unwrap();
+    let mut samples = Vec::new();
+    for pair in 0..12_usize {
+        let is_peak = pair % 2 == 1;
+        for arm in [Arm::Control, Arm::Test] {
+            let load = if is_peak { 9e6 } else { 1e6 };
+            // The change takes packets away, so that its own load would choose other pairs.
+            let load = if arm == Arm::Test { 1e7 - load } else { load };
+            let helps = is_peak && arm == Arm::Test;
+            let drops = if helps { 1.0 } else { 100.0 + pair as f64 };
+            let figures =
+                BlockFigures::from([("drops".to_owned(), drops), (RECEIVED.to_owned(), load)]);
+            samples.push(Sample {
+                pair,
+                arm,
+                same: false,
+                figures,
+            });
+        }
+    }
+    let found = figures(&design, &design.primary, &samples, false);
+    assert_eq!(found[0].name, "drops in peaks");
+    assert_eq!((found[0].pairs.len(), found[1].pairs.len()), (6, 12));
+    assert!(found[0].pairs.iter().all(|(_, test)| *test < 2.0));
+    let (_, effects) = judge(&design, &samples, false).unwrap();
+    assert!(effects[0].benefit.low > 0.9, "{effects:?}");
+    assert_eq!(counted(&design, &design.primary[0]), 6);
+}
+
 #[test]
 fn what_does_nothing_is_not_adopted() {
     let result = run(&design(""), &mut made(3_500.0, 3_500.0));

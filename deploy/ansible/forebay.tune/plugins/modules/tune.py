@@ -18,7 +18,9 @@ options:
     type: str
     default: forebay
   fails:
-    description: Whether an exit code other than 0 fails the task. Else it is in C(code).
+    description:
+      - Whether an exit code other than 0 fails the task. Else it is in C(code).
+      - 6 is no failure, it comes into effect when the host starts again.
     type: bool
     default: true
 """
@@ -50,6 +52,8 @@ import json
 
 from ansible.module_utils.basic import AnsibleModule
 
+# Done, and done but for a start of the host.
+DONE = (0, 6)
 LOOKING = ("inspect", "plan", "status", "verify", "export", "record", "report")
 # Exit codes after which the host may have been written to.
 WRITING = ("apply", "undo", "confirm", "boot", "experiment")
@@ -84,14 +88,14 @@ def main():
     except ValueError:
         answer = None
     result = {"code": code, "out": out, "answer": answer, "stderr": err, "changed": changed(command, code, answer)}
-    if code != 0 and module.params["fails"]:
+    if code not in DONE and module.params["fails"]:
         module.fail_json(msg=f"forebay tune {command}: exit code {code}: {err.strip() or out.strip()}", **result)
     module.exit_json(**result)
 
 
 def changed(command, code, answer):
     """Whether something of the host is another than before."""
-    if command == "apply" and code == 0:
+    if command == "apply" and code in DONE:
         return any(one.get("result") != "already" for one in (answer or {}).get("applied", []))
     if command == "undo":
         return any(one.get("result") == "restored" for one in answer or [])

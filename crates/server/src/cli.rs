@@ -22,7 +22,6 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use wire::text::{escaped, escaped_lines};
 
 use crate::config::{Problem, RawSettings, ResolvedSettings, Settings, Warning};
-use crate::logging::journal;
 use crate::machine::Machine;
 
 /// A broker that Kafka clients produce to and consume from, on Kafka's own on-disk format.
@@ -230,8 +229,8 @@ fn wrong(problems: &[Problem]) -> anyhow::Error {
 /// Writes an error to standard error; if that fails, the exit code alone reports it.
 fn complain(text: &str) {
     let mut line = format!("forebay: {text}\n");
-    if journal::takes_stderr() {
-        line = journal::as_error(&line);
+    if crate::logging::journal::takes_stderr() {
+        line = crate::logging::journal::as_error(&line);
     }
     let said = io::stderr().write_all(line.as_bytes());
     drop(said);

@@ -82,7 +82,7 @@ pub(super) fn put_partition(
     }
 }
 
-/// Writes the length of a frame, of which `others` bytes are not in the buffer; returns the bytes
+/// Writes the length of a frame that has `others` bytes besides those in the buffer; returns the bytes
 /// after the last batch.
 pub(super) fn end_frame(out: &mut [u8], version: i16, others: usize) -> &'static [u8] {
     // No tags of partition, topic and request.

@@ -167,6 +167,10 @@ pub enum Requests {
 
 impl Requests {
     /// Returns true for what a specification means that does not say it.
+    #[expect(
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the serializer gives a reference"
+    )]
     fn is_default(&self) -> bool {
         *self == Self::default()
     }

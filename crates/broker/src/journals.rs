@@ -2,12 +2,12 @@
 //! leaves the log directories without.
 //!
 //! Order at the start: each shard opens its rings ([`OpenedRings::open`]); when all have, one of
-//! them marks the log directories with what was opened ([`mark`]); then each shard uses the rings of
-//! those directories that are marked ([`OpenedRings::use_in`]); then logs are opened.
+//! them marks the log directories with what was opened ([`mark`]); then each shard uses the rings
+//! of those directories that are marked ([`OpenedRings::use_in`]); then logs are opened.
 //! Invariants: no commit is written before its ring is named by a durable mark; a ring that cannot
 //! be opened, or a directory that cannot be marked, keeps no start from its way: its logs are
-//! flushed without a journal, and `/readyz` says so. Not here: what rings of an earlier process have
-//! (`log_dirs/journals.rs`), and how the rings are used (`storage`).
+//! flushed without a journal, and `/readyz` says so. Not here: what rings of an earlier process
+//! have (`log_dirs/journals.rs`), and how the rings are used (`storage`).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -110,8 +110,8 @@ async fn open_ring<P: Platform>(
     opened.map_err(|error| error.to_string())
 }
 
-/// Removes rings that no shard uses any more; one that cannot be removed takes its room, and is in
-/// nobody's way.
+/// Removes rings that no shard uses any more; one that cannot be removed takes room, and
+/// disturbs no start.
 async fn remove_those_of_former_shards<P: Platform>(
     platform: &P,
     (index, dir, settings): (usize, &LogDir, &JournalSettings),

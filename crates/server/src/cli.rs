@@ -47,8 +47,8 @@ enum Command {
         /// empty.
         #[arg(long)]
         forget_missing_log_dirs: bool,
-        /// Starts without journals that are missing or cannot be read: records that were only in them
-        /// are lost.
+        /// Starts without journals that are missing or cannot be read: records that were only in
+        /// them are lost.
         #[arg(long)]
         forget_journals: bool,
         /// Settings; they override the environment (`FOREBAY_LOG_DIRS` is log.dirs) and the file.
@@ -62,8 +62,8 @@ enum Command {
     /// Reads all files of log directories that no broker uses, and reports what is wrong with them
     /// (docs/check.md).
     Check(check::CheckArgs),
-    /// Gives the logs of directories that no broker uses what their journals have of them. Afterwards
-    /// the directories are Kafka's, too (docs/journal.md).
+    /// Gives the logs of directories that no broker uses what their journals have of them.
+    /// Afterwards the directories are Kafka's, too (docs/journal.md).
     Recover(recover::RecoverArgs),
     /// Shows what journals hold.
     Journal(journal::JournalArgs),

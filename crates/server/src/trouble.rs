@@ -136,8 +136,8 @@ pub(crate) fn of_log_dirs<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into:
     }
 }
 
-/// Reports journals of this shard that are not used: what is durable is so without them, at a higher
-/// cost.
+/// Reports journals of this shard that are not used: what is durable is so without them, at a
+/// higher cost.
 pub(crate) fn of_journals<P: Platform>(dirs: &[PathBuf], store: &Store<P>, into: &mut Vec<Reason>) {
     let unused = |dir: &PathBuf| {
         Some(format!(

@@ -14,7 +14,7 @@ use wire::types::{Offset, TopicId, TopicPartition, Uuid};
 /// The log directory, or the first of two.
 pub(crate) const DIR: &str = "/data";
 
-/// Returns the topic of a log, each of which is of another: `log0`, `log1`, ...
+/// Returns the topic of a log; `log0`, `log1`, ... are each of their own.
 pub(crate) fn topic_of(partition: &TopicPartition) -> TopicId {
     let number = partition.topic.trim_start_matches("log").parse();
     TopicId(Uuid::from_u128(7 + number.unwrap_or(0)))

@@ -1,5 +1,5 @@
-//! Journals for some runs: small appends of all logs go through a ring, in the log directory or on a
-//! device of its own, which fails in some lives and works again at the next start.
+//! Journals for some runs: small appends of all logs go through a ring, in the log directory or on
+//! a device of its own, which fails in some lives and works again at the next start.
 //!
 //! The choice is drawn separately from the rest of the plan, so that seeds without journals keep
 //! their runs. A life begins as a broker's does: rings that count are replayed, then the ring is
@@ -23,7 +23,6 @@ use storage::{JournalOptions, Store};
 use wire::types::{NodeId, TimestampMs, Uuid};
 
 use crate::directory::DIR;
-use crate::plan::one_of;
 use crate::report::Journal;
 use crate::world::{PlantedBug, World};
 
@@ -54,13 +53,13 @@ impl Journaled {
             // Room has to be used again, and nothing else may go wrong.
             Some(planted) => planted == PlantedBug::ReleasedBeforeSync,
         };
-        let device = one_of(&mut rng, &[None, Some(DEVICE)]);
-        let bytes = one_of(&mut rng, &[64 << 10, 128 << 10, 1 << 20]);
+        let device = drawn(&mut rng, &[None, Some(DEVICE)]);
+        let bytes = drawn(&mut rng, &[64 << 10, 128 << 10, 1 << 20]);
         let options = JournalOptions {
-            bypass_bytes: one_of(&mut rng, &[4 << 10, 16 << 10, 128 << 10]),
-            land_bytes: one_of(&mut rng, &[8 << 10, 64 << 10]),
-            land_after: Duration::from_millis(one_of(&mut rng, &[100, 1000])),
-            unlanded_bytes_max: one_of(&mut rng, &[32 << 10, 128 << 10]),
+            bypass_bytes: drawn(&mut rng, &[4 << 10, 16 << 10, 128 << 10]),
+            land_bytes: drawn(&mut rng, &[8 << 10, 64 << 10]),
+            land_after: Duration::from_millis(drawn(&mut rng, &[100, 1000])),
+            unlanded_bytes_max: drawn(&mut rng, &[32 << 10, 128 << 10]),
         };
         let loses = |_| planted.is_none() && device.is_some() && rng.chance(25);
         let loses_device = (0..lives).map(loses).collect();
@@ -135,6 +134,11 @@ impl Journaled {
             reason: error.to_string().into(),
         })
     }
+}
+
+fn drawn<T: Copy, const N: usize>(rng: &mut Rng, choices: &[T; N]) -> T {
+    let at = usize::try_from(rng.below(N as u64)).unwrap_or(0);
+    choices[at]
 }
 
 /// Checks that a replay has refused only logs that are rotten.

@@ -13,8 +13,8 @@
 //!   restarts;
 //! * records on a tier path that is missing or read-only may be refused, and are there when the
 //!   path returns; deleted records do not come back with it;
-//! * what was acknowledged through a journal is there after any end, also when the journal's device is
-//!   lost meanwhile;
+//! * what was acknowledged through a journal is there after any end, also when the journal's device
+//!   is lost meanwhile;
 //! * a start without one of the log directories is refused and changes nothing;
 //! * lookups by timestamp and by the epoch of an offset agree with the records.
 //!

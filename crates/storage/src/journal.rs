@@ -5,14 +5,13 @@
 //! room, `scan` reads the commits back after a crash; none of these does I/O. `file` makes, opens
 //! and removes the ring's file; `committer` writes what callers hand in; `start` and `replay` put
 //! what rings have into the segments before logs are opened; `marked` says in a log directory which
-//! rings count. Layout: `docs/formats/journal.md`, reasons: `docs/adr/0034-format-of-the-journal.md`,
-//! `0037-commit-loop-of-the-journal.md`, `0049-landing-and-replay-of-the-journal.md` and
-//! `0058-which-rings-count.md` beside it.
+//! rings count. Layout: `docs/formats/journal.md`, reasons:
+//! `docs/adr/0034-format-of-the-journal.md`, `0037-commit-loop-of-the-journal.md`,
+//! `0049-landing-and-replay-of-the-journal.md` and `0058-which-rings-count.md` beside it.
 //! Invariants: a commit is read back only if every byte of it is, up to the CRC, what this
 //! incarnation wrote there as that sequence; room is used again only when both header blocks,
-//! synced, have passed it; what a file holds reaches neither a panic nor an allocation.
-//! It does not: know logs beyond their ids and files, or decide when a log lands
-//! (`store/journal.rs`).
+//! synced, have passed it; what a file holds reaches neither a panic nor an allocation. It does
+//! not: know logs beyond their ids and files, or decide when a log lands (`store/journal.rs`).
 
 #![cfg_attr(
     not(test),

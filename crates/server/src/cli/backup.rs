@@ -233,7 +233,7 @@ fn identity(dir: &Path) -> anyhow::Result<MetaProperties> {
     let meta = meta_properties::parse_marked(&file, &bytes)?;
     ensure!(
         meta.journal.is_none(),
-        "{} has a journal that counts, of which a copy at one instant cannot be made: stop the broker first, or run \
+        "{} has a journal that counts, and a copy would not have it as at one instant: stop the broker first, or run \
          it with journal.bytes=0; after a crash `forebay recover` first",
         dir.display()
     );

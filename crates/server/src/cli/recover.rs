@@ -1,9 +1,9 @@
-//! `forebay recover DIR...`: what the journals of log directories have goes into their logs, without
-//! a broker (docs/journal.md).
+//! `forebay recover DIR...`: what the journals of log directories have goes into their logs,
+//! without a broker (docs/journal.md).
 //!
-//! Afterwards no journal counts, and the directories are Kafka's, as after a kill of Kafka. It locks
-//! the directories against a running broker. It exits with 1 if a log did not get what a journal had
-//! of it: that is kept in files beside its segments.
+//! Afterwards no journal counts, and the directories are Kafka's, as after a kill of Kafka. It
+//! locks the directories against a running broker. It exits with 1 if a log did not get what a
+//! journal had of it: that is kept in files beside its segments.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

@@ -233,13 +233,6 @@ impl Settings {
             login_time_max: milliseconds(values.int("authentication.timeout.ms")),
             token_keys: logins.token_keys,
         };
-        if settings
-            .log_level
-            .parse::<tracing_subscriber::EnvFilter>()
-            .is_err()
-        {
-            problems.push(values.problem("log.level", "must be a level or a list of filters"));
-        }
         add_found_before(raw, &mut warnings, &mut problems);
         CheckedSettings {
             settings,
@@ -417,7 +410,7 @@ fn disk_engine(values: &Values) -> DiskEngine {
     }
 }
 
-/// Bytes that are in a journal only, from which on a log lands: large writes that nobody waits for.
+/// A log with as many bytes in a journal only lands: by large writes, for which no append waits.
 const LAND_BYTES: u64 = 256 << 10;
 /// Age of bytes that are in a journal only, from which on their log lands.
 const LAND_AFTER: Duration = Duration::from_secs(2);
@@ -526,6 +519,10 @@ fn check_process(values: &Values, problems: &mut Vec<Problem>) {
     groups::check(values, problems);
     if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
         problems.push(values.problem(cpus::KEY, allowed));
+    }
+    let level = values.string("log.level");
+    if level.parse::<tracing_subscriber::EnvFilter>().is_err() {
+        problems.push(values.problem("log.level", "must be a level or a list of filters"));
     }
 }
 

@@ -57,7 +57,7 @@ pub async fn mark<D: Disk>(
             reason: "a log directory with an id is marked, once",
         });
     };
-    // A later use of a ring that was made anew may have generations that such a mark covers.
+    // A later use of a ring that was replaced may have generations that such a mark covers.
     remove_void_marks(disk, dir, directory_id).await?;
     let spare = dir.join(SPARE_FILE);
     replace(disk, &spare, &meta, now).await?;

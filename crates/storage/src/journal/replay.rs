@@ -155,7 +155,7 @@ impl<F: DiskFile> AppliedRings<F> {
         })
     }
 
-    /// Begins the next use of the rings, of which none counts any more: one that cannot is left.
+    /// Begins the next use of the rings, when none counts any more: one that cannot is left.
     pub(super) async fn begin_those_that_work<P: Platform>(self, platform: &P) -> ReplayReport
     where
         P::Disk: Disk<File = F>,

@@ -2,12 +2,12 @@
 //! does.
 //!
 //! Order: the mark of the directory says which rings count (`marked`); one whose void mark says
-//! otherwise does not; all others have to be there, in the use that the mark names, and are replayed
-//! together; then the directory is unmarked, and only then their next use begins. After an
-//! interruption the next start does the same again.
-//! Invariants: what counts is read, or the directory is not used; what does not count keeps no start
-//! from its way. It does not mark directories: each shard opens its own ring (`renew_ring`), and
-//! then all of them are marked together.
+//! otherwise does not; all others have to be there, in the use that the mark names, and are
+//! replayed together; then the directory is unmarked, and only then their next use begins. After an
+//! interruption the next start does the same again. Invariants: what counts is read, or the
+//! directory is not used; what does not count keeps no start from its way. It does not mark
+//! directories: each shard opens its own ring (`renew_ring`), and then all of them are marked
+//! together.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -209,7 +209,7 @@ pub async fn renew_ring<P: Platform>(
             },
         ) => return Err(error),
         Err(error @ (JournalError::Refused { .. } | JournalError::Damaged { .. })) => {
-            tracing::warn!(%error, "nothing in it is needed: it is made anew");
+            tracing::warn!(%error, "nothing in it is needed: it is replaced");
         }
         Err(error) => return Err(error),
     }

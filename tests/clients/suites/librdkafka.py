@@ -2,11 +2,13 @@
 administration and of topics that a client makes, each in a process of its own."""
 
 import json
+import shlex
 import subprocess
 
 from clients.suites import fetch
 from clients.suites.outcome import Outcome
 from clients.suites.process import run
+from peers import kafka
 from peers.rights import AUTHORIZER
 
 TESTS = ["0000", "0001", "0004", "0012", "0017", "0022", "0030", "0039", "0049", "0087", "0103", "0081", "0109"]
@@ -37,16 +39,26 @@ def for_one_broker(source):
     return changed != text
 
 
-# Everybody may do everything with what has no ACLs, and the tests' user no more than that.
-RIGHTS = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true", "super.users": "User:ANONYMOUS"}
+# Everybody may do everything with what has no ACLs; the tests' users are no super users, whom no ACL narrows.
+RIGHTS = {"authorizer.class.name": AUTHORIZER, "allow.everyone.if.no.acl.found": "true", "super.users": "User:other"}
 
 
 def properties(broker):
     return {"auto.create.topics.enable": "true", "num.partitions": 4, **RIGHTS}
 
 
+def distribution(folder):
+    """What the tests take for Kafka's own folder: 0109 denies a topic with the tool of ACLs, where clients need no login."""
+    script = folder / "bin/kafka-acls.sh"
+    script.parent.mkdir(parents=True, exist_ok=True)
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(map(str, kafka.java("acls")))} "$@"\n')
+    script.chmod(0o755)
+    return folder
+
+
 def librdkafka(broker, log, short):
     tests = program()
+    tools = distribution(broker.home / "distribution")
     settings = broker.secured.librdkafka() if broker.secured else {"bootstrap.servers": broker.address}
     conf = log.with_suffix(".conf")
     conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
@@ -55,7 +67,7 @@ def librdkafka(broker, log, short):
         report = log.with_name(f"{log.stem}-{number}.json")
         report.unlink(missing_ok=True)
         text = run([tests / "test-runner", "-p1", "-Q"], log.with_name(f"{log.stem}-{number}.log"), SECONDS, cwd=tests, env={
-            "RDKAFKA_TEST_CONF": str(conf), "TESTS": number, "TEST_REPORT": str(report), "TEST_KAFKA_VERSION": "4.0.0",
+            "RDKAFKA_TEST_CONF": str(conf), "TESTS": number, "TEST_REPORT": str(report), "TEST_KAFKA_VERSION": "4.0.0", "KAFKA_PATH": str(tools),
             "LD_LIBRARY_PATH": f"{tests.parent / 'src'}:{tests.parent / 'src-cpp'}"})
         if not report.exists():
             outcome.failed.append(f"{number} ({text[-300:]})")

@@ -320,7 +320,7 @@ fn back_up_at_many_instants(upkeep: Upkeep) {
     let step = usize::try_from(operations / INSTANTS).unwrap().max(1);
     let instants = (0..operations).step_by(step);
     let met: Vec<_> = instants.map_while(|k| back_up_at(upkeep, k)).collect();
-    assert!(met.len() as u64 >= INSTANTS, "{}", met.len());
+    assert!(met.len() as u64 > INSTANTS / 2, "{}", met.len());
     let unsure = met.iter().map(|(unsure, _)| *unsure).max();
     assert!(
         unsure > Some(3),

@@ -123,6 +123,15 @@ impl FoundSegments {
                 report.note(&note, "the note of a segment that was being deleted");
                 continue;
             }
+            // And a note is there before the file of a new segment.
+            if self.recovery_point.is_some_and(|point| *base >= point) {
+                report.hint(
+                    &note,
+                    "its segment was about to begin when the process ended, or its directory was \
+                     not looked at",
+                );
+                continue;
+            }
             report.damage(
                 &note,
                 None,

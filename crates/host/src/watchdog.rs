@@ -5,9 +5,9 @@
 //! journal. Invariants: it waits on the boot's clock; it decides only by the journal of its
 //! transaction, or when the bounds of its guard are violated; it holds a lock on a file of the
 //! transaction while it lives; it does not end before the transaction has ended: it retries what
-//! cannot be read, locked or written, goes by what the journal said last if that is gone or damaged,
-//! and kills a command of this program that holds the lock of the journals long after the deadline
-//! (a stopped `apply`).
+//! cannot be read, locked or written, goes by what the journal said last if that is gone or
+//! damaged, and kills a command of this program that holds the lock of the journals long after the
+//! deadline (a stopped `apply`).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::fd::OwnedFd;

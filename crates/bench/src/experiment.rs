@@ -35,6 +35,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ),
     ("tier-cost", include_str!("../experiments/tier-cost.toml")),
     ("surge", include_str!("../experiments/surge.toml")),
+    ("partitions", include_str!("../experiments/partitions.toml")),
 ];
 
 /// Returns the shipped experiment of this name, or the one in the file.

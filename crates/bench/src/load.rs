@@ -35,6 +35,7 @@ mod murmur;
 mod native;
 mod pace;
 mod payload;
+mod places;
 mod plan;
 mod produce;
 mod produce_wire;

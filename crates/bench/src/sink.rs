@@ -2,7 +2,8 @@
 //! can do.
 //!
 //! It implements just enough of Kafka for the same client: ApiVersions, Metadata, CreateTopics,
-//! `DeleteTopics`, `InitProducerId`, Produce. It parses only the batch headers of records, to count
+//! `DeleteTopics`, `InitProducerId`, Produce, and ListOffsets, by which a load finds the leaders
+//! settled. It parses only the batch headers of records, to count
 //! offsets; the rest is read into one reused buffer or, with [`SkipMode::Discard`], never leaves
 //! the kernel. A produced topic counts as existing. Nothing can be read back.
 
@@ -21,13 +22,16 @@ use wire::kafka::{Api, Request, Response, decode_request, encode_response};
 use wire::messages::api_versions_response::ApiVersion;
 use wire::messages::create_topics_response::CreatableTopicResult;
 use wire::messages::delete_topics_response::DeletableTopicResult;
+use wire::messages::list_offsets_response::{
+    ListOffsetsPartitionResponse, ListOffsetsTopicResponse,
+};
 use wire::messages::metadata_response::{
     MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
 };
 use wire::messages::{
     ApiVersionsRequest, ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse,
-    DeleteTopicsRequest, DeleteTopicsResponse, InitProducerIdResponse, MetadataRequest,
-    MetadataResponse, TopicName,
+    DeleteTopicsRequest, DeleteTopicsResponse, InitProducerIdResponse, ListOffsetsRequest,
+    ListOffsetsResponse, MetadataRequest, MetadataResponse, TopicName,
 };
 use wire::types::ErrorCode;
 
@@ -36,8 +40,9 @@ use crate::load::stream::{SkipMode, Stream};
 mod produced;
 
 /// The served requests: API, oldest and newest version.
-const SERVED: [(Api, i16, i16); 6] = [
+const SERVED: [(Api, i16, i16); 7] = [
     (Api::Produce, produced::VERSIONS.0, produced::VERSIONS.1),
+    (Api::ListOffsets, 1, 7),
     (Api::Metadata, 1, 12),
     (Api::ApiVersions, 0, 3),
     (Api::CreateTopics, 2, 7),
@@ -171,6 +176,10 @@ impl SinkState {
                 let asked = decode_request(version, body, DECODED_BYTES_MAX)?;
                 encode_response(api, version, id, &self.create(&asked))?
             }
+            Api::ListOffsets => {
+                let asked = decode_request(version, body, DECODED_BYTES_MAX)?;
+                encode_response(api, version, id, &self.offsets(&asked))?
+            }
             Api::DeleteTopics => {
                 let asked = decode_request(version, body, DECODED_BYTES_MAX)?;
                 encode_response(api, version, id, &self.delete(&asked))?
@@ -183,6 +192,27 @@ impl SinkState {
                 encode_response(api, version, id, &answer)?
             }
         })
+    }
+
+    /// Returns the next offsets, or zero as the earliest ones.
+    fn offsets(&self, asked: &ListOffsetsRequest) -> ListOffsetsResponse {
+        let topics = asked.topics.iter().map(|topic| {
+            let known = self.topics.get(topic.name.0.as_str());
+            let partitions = topic.partitions.iter().map(|partition| {
+                let index = usize::try_from(partition.partition_index).ok();
+                let next = index.and_then(|index| known?.get(index)).copied();
+                let earliest = next.filter(|_| partition.timestamp == -2).map(|_| 0);
+                let unknown = ErrorCode::UnknownTopicOrPartition.code();
+                ListOffsetsPartitionResponse::default()
+                    .with_partition_index(partition.partition_index)
+                    .with_error_code(if next.is_some() { 0 } else { unknown })
+                    .with_offset(earliest.or(next).unwrap_or(-1))
+            });
+            ListOffsetsTopicResponse::default()
+                .with_name(topic.name.clone())
+                .with_partitions(partitions.collect())
+        });
+        ListOffsetsResponse::default().with_topics(topics.collect())
     }
 
     fn metadata(&self, asked: &MetadataRequest) -> MetadataResponse {

@@ -108,6 +108,9 @@ pub struct Produce {
     pub idempotent: bool,
     /// Unanswered requests per connection.
     pub in_flight_max: u32,
+    /// How batches share requests.
+    #[serde(default)]
+    pub requests: Requests,
     /// The rate of all producers together.
     #[serde(default)]
     pub rate: Rate,
@@ -115,6 +118,18 @@ pub struct Produce {
 
 fn entropy_default() -> f64 {
     8.0
+}
+
+/// How a producer's batches share requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Requests {
+    /// A request takes along what there is for the other partitions of its broker, one batch of
+    /// each, up to 1 MiB: as Kafka's producers send.
+    #[default]
+    Packed,
+    /// Each batch is a request.
+    OnePerBatch,
 }
 
 /// Sizes of values in bytes.

@@ -66,6 +66,35 @@ fn whatever_is_sent_is_acknowledged_and_counted() {
 }
 
 #[test]
+fn a_request_takes_along_what_there_is_for_other_partitions() {
+    for kind in ["keys = { cycle = 100 }", "producers = 1"] {
+        let of = |requests: &str| {
+            let text = format!(
+                "seconds = 20\nbytes_max = 3_000_000\n[topics]\ncount = 2\npartitions = 3\n\
+                 [produce]\n{}\nbatch_bytes = 16_384\nacks = -1\nin_flight_max = 5\n\
+                 record = 1000\nidempotent = true\n{kind}\nrequests = \"{requests}\"",
+                if kind.starts_with("keys") {
+                    "producers = 4"
+                } else {
+                    ""
+                }
+            );
+            let outcome = run(&toml::from_str(&text).unwrap());
+            assert!(outcome.errors.is_empty(), "{kind}: {:?}", outcome.errors);
+            outcome.produce.unwrap()
+        };
+        let (alone, packed) = (of("one-per-batch"), of("packed"));
+        assert!(alone.requests >= alone.bytes / 16_384, "{kind}");
+        assert!(
+            3 * packed.requests < 2 * alone.requests && packed.requests > 0,
+            "{kind}: {} and {}",
+            packed.requests,
+            alone.requests
+        );
+    }
+}
+
+#[test]
 fn without_acknowledgements_what_was_sent_counts() {
     let mut load = load("record = 1000");
     load.produce.as_mut().unwrap().acks = 0;

@@ -12,7 +12,9 @@ use crate::agent::{Hosts, HostsArguments};
 use crate::conduct;
 use crate::load::Control;
 use crate::outcome::LoadOutcome;
-use crate::spec::{Codec, Consume, ConsumeStart, Driver, Keys, Load, Produce, Rate, Sizes, Topics};
+use crate::spec::{
+    Codec, Consume, ConsumeStart, Driver, Keys, Load, Produce, Rate, Requests, Sizes, Topics,
+};
 
 /// One load. Without flags: four producers of 1 KB records, unthrottled, for ten seconds.
 #[derive(Debug, Args)]
@@ -120,6 +122,10 @@ struct ProduceArgs {
     /// Unanswered requests per connection.
     #[arg(long, value_name = "COUNT", default_value_t = 5)]
     in_flight: u32,
+    /// Whether a request takes along batches of the other partitions of its broker, as Kafka's
+    /// producers send.
+    #[arg(long, value_enum, default_value_t = RequestsArg::Packed)]
+    requests: RequestsArg,
     /// Bytes of records per second, all producers together: 100MB, step:1MB,2MB/SECONDS,
     /// ramp:1MB,9MB/SECONDS, burst:BASE,PEAK/LENGTH,INTERVAL, sine:MEAN,AMPLITUDE/PERIOD,
     /// replay:FILE, unlimited.
@@ -184,6 +190,12 @@ enum CodecArg {
     Snappy,
     Lz4,
     Zstd,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum RequestsArg {
+    Packed,
+    OnePerBatch,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -301,6 +313,10 @@ impl ProduceArgs {
             acks: self.acks,
             idempotent: self.idempotent,
             in_flight_max: self.in_flight,
+            requests: match self.requests {
+                RequestsArg::Packed => Requests::Packed,
+                RequestsArg::OnePerBatch => Requests::OnePerBatch,
+            },
             rate: self.rate.clone(),
         }
     }

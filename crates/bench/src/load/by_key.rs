@@ -5,7 +5,7 @@
 //! loop), or when no more records come. Pure: the caller passes the time. Invariant: records of one
 //! key leave in the order in which they came; no record is gathered twice or lost.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use wire::batch::HEADER_BYTES;
 
@@ -14,6 +14,7 @@ use super::encode::KeyMaker;
 use super::hook::PartitionPlace;
 use super::murmur::partition_of;
 use super::pace::Take;
+use super::places::Places;
 
 /// Limit on gathered bytes while partitions cannot be sent to: the default buffer of Kafka's
 /// producer.
@@ -33,6 +34,9 @@ pub(super) struct ByKey {
     linger: Option<f64>,
     gathered: BTreeMap<PartitionPlace, GatheredBatch>,
     bytes: u64,
+    /// Where the next look at what is gathered begins, so that no partition waits for the others
+    /// for ever.
+    next: PartitionPlace,
 }
 
 /// A batch that is being gathered.
@@ -40,6 +44,19 @@ pub(super) struct ByKey {
 struct GatheredBatch {
     take: Take,
     wire_bytes: u64,
+}
+
+impl GatheredBatch {
+    /// Returns the most bytes that the next batch of it may have: a record that is longer than a
+    /// full batch is one of its own.
+    fn cut_bytes_max(&self, full: u64) -> u64 {
+        let (key, size) = (self.take.keys.first(), self.take.sizes.first());
+        let key_bytes = key.map(|key| key.len() as u32);
+        let first = record_bytes(0, key_bytes, size.copied().unwrap_or(0));
+        let header = HEADER_BYTES as u64;
+        let longest = full.max(header + u64::from(first));
+        longest.min(header + self.wire_bytes)
+    }
 }
 
 impl ByKey {
@@ -62,6 +79,10 @@ impl ByKey {
             linger,
             gathered: BTreeMap::new(),
             bytes: 0,
+            next: PartitionPlace {
+                topic: 0,
+                partition: 0,
+            },
         }
     }
 
@@ -107,23 +128,64 @@ impl ByKey {
     pub(super) fn ready(
         &mut self,
         now: f64,
-        places: &[PartitionPlace],
+        places: &Places,
         all: bool,
     ) -> Option<(PartitionPlace, Take)> {
         let limit = self.batch_bytes.saturating_sub(HEADER_BYTES as u64);
         let linger = self.linger;
-        let (place, _) = self.gathered.iter().find(|(place, gathered)| {
+        let place = self.in_turn().find(|(place, gathered)| {
             let waited = linger.is_some_and(|linger| now >= gathered.take.first_due + linger);
-            places.contains(place) && (all || waited || gathered.wire_bytes >= limit)
-        })?;
-        let place = *place;
+            (all || waited || gathered.wire_bytes >= limit) && places.contains(place)
+        });
+        let place = *place?.0;
+        let take = self.take(now, place)?;
+        Some((place, take))
+    }
+
+    /// Returns what is gathered for `places` other than `taken`, one batch of each, full or not, as
+    /// far as whole batches fit into `room` bytes.
+    pub(super) fn beside(
+        &mut self,
+        now: f64,
+        places: &Places,
+        taken: &BTreeSet<PartitionPlace>,
+        room: u64,
+    ) -> Vec<(PartitionPlace, Take)> {
+        let (full, mut left) = (self.batch_bytes, room);
+        let fits = |(place, gathered): (&PartitionPlace, &GatheredBatch)| {
+            left = left.checked_sub(gathered.cut_bytes_max(full))?;
+            Some(*place)
+        };
+        let mine = self
+            .in_turn()
+            .filter(|(place, _)| !taken.contains(place) && places.contains(place));
+        let beside: Vec<_> = mine.map_while(fits).collect();
+        let takes = beside.into_iter();
+        takes
+            .filter_map(|place| Some((place, self.take(now, place)?)))
+            .collect()
+    }
+
+    /// Returns what is gathered, from the partition after the one that was last taken from on.
+    fn in_turn(&self) -> impl Iterator<Item = (&PartitionPlace, &GatheredBatch)> {
+        let behind = self.gathered.range(self.next..);
+        behind.chain(self.gathered.range(..self.next))
+    }
+
+    /// Takes a batch of a partition.
+    fn take(&mut self, now: f64, place: PartitionPlace) -> Option<Take> {
+        let limit = self.batch_bytes.saturating_sub(HEADER_BYTES as u64);
         let gathered = self.gathered.remove(&place)?;
         let mut take = self.cut(place, gathered, limit);
-        if linger.is_none() {
+        if self.linger.is_none() {
             (take.first_due, take.last_due) = (now, now);
         }
         self.bytes -= take.payload_bytes;
-        Some((place, take))
+        self.next = PartitionPlace {
+            partition: place.partition.saturating_add(1),
+            ..place
+        };
+        Some(take)
     }
 
     /// Cuts off as many records as fit a batch; the others stay gathered.
@@ -173,7 +235,7 @@ impl ByKey {
     }
 
     /// Returns the earliest time at which a batch for one of `places` has waited long enough.
-    pub(super) fn next_ready(&self, places: &[PartitionPlace]) -> Option<f64> {
+    pub(super) fn next_ready(&self, places: &Places) -> Option<f64> {
         let linger = self.linger?;
         let mine = self
             .gathered
@@ -229,8 +291,10 @@ mod tests {
         #[test]
         fn every_record_leaves_once_in_order_in_the_partition_of_its_key(
             counts in prop::collection::vec(1u32..60, 1..20), batch_bytes in 100u32..3000, topics in 1u32..3,
+            packs: bool,
         ) {
             let places = places(topics, 5);
+            let lane = Places::new(places.clone());
             let maker = KeyMaker::new(Keys::Cycle(1000), 0);
             let mut expected = KeyMaker::new(Keys::Cycle(1000), 0);
             let mut by_key = ByKey::new(maker, &places, batch_bytes, Some(0.01));
@@ -241,17 +305,29 @@ mod tests {
                 by_key.gather(&take(*count, now), 40);
                 all += count;
                 now += 0.004;
-                while let Some((place, take)) = by_key.ready(now, &places, false) {
+                while let Some((place, take)) = by_key.ready(now, &lane, false) {
                     let bytes: u32 = (0..).zip(&take.keys)
                         .map(|(delta, key)| record_bytes(delta, Some(key.len() as u32), 40)).sum();
                     prop_assert!(take.count == 1 || bytes + HEADER_BYTES as u32 <= batch_bytes);
                     prop_assert!(take.first_due <= take.last_due && take.last_due <= now);
                     prop_assert_eq!(take.payload_bytes, u64::from(take.count) * 48);
                     left.entry(place).or_default().extend(take.keys);
+                    let mut taken = BTreeSet::from([place]);
+                    let room = if packs { 2 * u64::from(batch_bytes) } else { 0 };
+                    let mut used = 0;
+                    for (place, take) in by_key.beside(now, &lane, &taken.clone(), room) {
+                        prop_assert!(taken.insert(place), "one batch of each partition");
+                        prop_assert!(take.first_due <= take.last_due && take.last_due <= now);
+                        let bytes: u32 = (0..).zip(&take.keys)
+                            .map(|(delta, key)| record_bytes(delta, Some(key.len() as u32), 40)).sum();
+                        used += u64::from(bytes) + HEADER_BYTES as u64;
+                        left.entry(place).or_default().extend(take.keys);
+                    }
+                    prop_assert!(used <= room);
                 }
-                prop_assert!(by_key.next_ready(&places).is_none_or(|time| time > now));
+                prop_assert!(by_key.next_ready(&lane).is_none_or(|time| time > now));
             }
-            while let Some((place, take)) = by_key.ready(now, &places, true) {
+            while let Some((place, take)) = by_key.ready(now, &lane, true) {
                 left.entry(place).or_default().extend(take.keys);
             }
             prop_assert!(by_key.is_empty() && by_key.bytes == 0);
@@ -274,6 +350,7 @@ mod tests {
         let (first_due, last_due) = (0.001, 0.008_833_333_333_333_334);
         assert!(first_due + (last_due - first_due) > last_due);
         let places = places(1, 1);
+        let lane = Places::new(places.clone());
         let maker = KeyMaker::new(Keys::Cycle(1000), 0);
         let mut by_key = ByKey::new(maker, &places, 200, Some(0.01));
         let count = 2;
@@ -285,26 +362,43 @@ mod tests {
         };
         by_key.gather(&two, 100);
         for due in [first_due, last_due] {
-            let (_, one) = by_key.ready(1.0, &places, false).unwrap();
+            let (_, one) = by_key.ready(1.0, &lane, false).unwrap();
             assert_eq!((one.count, one.first_due, one.last_due), (1, due, due));
         }
     }
 
     #[test]
+    fn no_partition_waits_while_others_are_full_again_and_again() {
+        let places = places(1, 3);
+        let lane = Places::new(places.clone());
+        let maker = KeyMaker::new(Keys::Cycle(1000), 0);
+        let mut by_key = ByKey::new(maker, &places, 400, Some(0.01));
+        let mut seen = BTreeSet::new();
+        for _ in 0..places.len() {
+            // More for each of them than a batch holds.
+            by_key.gather(&take(100, 0.0), 40);
+            let (place, _) = by_key.ready(0.0, &lane, false).unwrap();
+            seen.insert(place);
+        }
+        assert_eq!(seen.len(), places.len());
+    }
+
+    #[test]
     fn without_times_batches_leave_full_and_count_from_then() {
         let places = places(1, 3);
+        let lane = Places::new(places.clone());
         let maker = KeyMaker::new(Keys::Cycle(1000), 0);
         let mut by_key = ByKey::new(maker, &places, 1000, None);
         let mut now = 0.0;
         let (_, taken) = loop {
             now += 1.0;
             by_key.gather(&take(5, now), 40);
-            if let Some(ready) = by_key.ready(now, &places, false) {
+            if let Some(ready) = by_key.ready(now, &lane, false) {
                 break ready;
             }
         };
         assert!(taken.count > 10, "{}", taken.count);
         assert_eq!((taken.first_due, taken.last_due), (now, now));
-        assert_eq!(by_key.next_ready(&places), None);
+        assert_eq!(by_key.next_ready(&lane), None);
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{bail, ensure};
 
 use super::security::Security;
-use crate::spec::{Consume, ConsumeStart, Driver, Load, Produce, Sizes};
+use crate::spec::{Consume, ConsumeStart, Driver, Load, Produce, Requests, Sizes};
 
 /// Largest accepted value of a record.
 const VALUE_BYTES_MAX: u32 = 1 << 30;
@@ -52,6 +52,11 @@ pub(super) fn check(load: &Load, value_bytes_min: usize) -> anyhow::Result<()> {
         ensure!(
             !discard,
             "librdkafka's readers cannot discard what they read"
+        );
+        let produce = load.produce.as_ref();
+        ensure!(
+            produce.is_none_or(|it| it.requests == Requests::Packed),
+            "librdkafka itself decides which batches share a request: leave requests away"
         );
     }
     match &load.consume {

@@ -3,7 +3,8 @@
 //! One task without queues: it reads responses, makes frames while fewer than `in_flight_max` are
 //! in flight, and writes to the socket; it waits only if none of this makes progress. Invariants:
 //! at most `in_flight_max` requests are unanswered; frames leave in the order in which they were
-//! made; the records of a batch are passed to the kernel without a copy.
+//! made, and have one batch of a partition at most; the records of a batch are passed to the kernel
+//! without a copy.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,23 +15,26 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
-use wire::batch::HEADER_BYTES;
 
 use super::alarm::Alarm;
 use super::client::Client;
 use super::hook::PartitionPlace;
-use super::produce_wire::{self, Heading, put_head, read_answer};
-use super::producer::{Pending, Producer, Step};
+use super::places::Places;
+use super::produce_wire::{self, Heading, Outgoing, put_request, read_answers};
+use super::producer::{Consequence, Pending, Producer, Step};
 use super::transport::Transport;
 use super::worker::Worker;
+use crate::spec::Requests;
 
 /// Frames per write, unless `BYTES_AT_ONCE` is reached first.
 const FRAMES_AT_ONCE: usize = 16;
 const BYTES_AT_ONCE: usize = 512 << 10;
+/// Parts of frames per write: the kernel takes no more.
+const PARTS_AT_ONCE: usize = 1024;
 /// Bytes of frames made ahead, so that the socket never runs dry.
 const AHEAD_BYTES: usize = 1 << 20;
-/// Longest accepted response; responses are small.
-const ANSWER_BYTES_MAX: usize = 1 << 20;
+/// Longest accepted response: of each batch of a request it names the partition.
+const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// Bytes of responses read at once.
 const READ_BYTES: usize = 4096;
 /// Interval at which a lane checks for a stopping sibling and for the end.
@@ -41,16 +45,57 @@ const FRAMES_PER_TURN: u32 = 64;
 const DRAIN_SECONDS: f64 = 30.0;
 
 /// A frame without a response yet.
+#[derive(Default)]
 struct InFlight {
     correlation_id: i32,
-    head: Vec<u8>,
-    tail: &'static [u8],
-    pending: Pending,
+    /// All but the records.
+    fields: Vec<u8>,
+    /// Where the records of each batch belong in it.
+    gaps: Vec<usize>,
+    /// Its batches, by partition.
+    batches: Vec<Pending>,
+    bytes: usize,
 }
 
 impl InFlight {
-    fn len(&self) -> usize {
-        self.head.len() + self.pending.batch.body.bytes().len() + self.tail.len()
+    /// Calls `each` with the parts of the frame in order, while it returns true.
+    fn parts<'a>(&'a self, mut each: impl FnMut(&'a [u8]) -> bool) {
+        let mut from = 0;
+        for (gap, pending) in self.gaps.iter().zip(&self.batches) {
+            let (fields, records) = (&self.fields[from..*gap], pending.batch.body.bytes());
+            if !each(fields) || !each(records) {
+                return;
+            }
+            from = *gap;
+        }
+        each(&self.fields[from..]);
+    }
+
+    /// Returns the position of the batch that an answer is about, mostly the one at `next`.
+    fn position(
+        &self,
+        next: usize,
+        topics: &[String],
+        topic: &[u8],
+        partition: u32,
+    ) -> Option<usize> {
+        let is_it = |pending: &Pending| {
+            let place = pending.place;
+            place.partition == partition && topics[place.topic as usize].as_bytes() == topic
+        };
+        if self.batches.get(next).is_some_and(is_it) {
+            return Some(next);
+        }
+        self.batches.iter().position(is_it)
+    }
+
+    /// Empties it for the next frame.
+    fn reused(mut self) -> Self {
+        self.fields.clear();
+        self.gaps.clear();
+        self.batches.clear();
+        self.bytes = 0;
+        self
     }
 }
 
@@ -58,9 +103,10 @@ impl InFlight {
 pub(super) struct Lane {
     socket: Transport,
     version: i16,
-    places: Vec<PartitionPlace>,
+    places: Places,
     turn: usize,
     acks: i16,
+    requests: Requests,
     in_flight_max: usize,
     in_flight: VecDeque<InFlight>,
     /// Number of frames at the end of `in_flight` that are not fully written; `written` bytes of
@@ -72,7 +118,9 @@ pub(super) struct Lane {
     answers: Vec<u8>,
     answers_bytes: usize,
     next_id: i32,
-    heads: Vec<Vec<u8>>,
+    spare: Vec<InFlight>,
+    /// The answers of one frame, by the position of their batch.
+    answered: Vec<Option<(i16, i64)>>,
     alarm: Alarm,
     look: Interval,
     /// Set if records must be sent again; no new ones are sent then.
@@ -100,9 +148,10 @@ impl Lane {
         Ok(Self {
             socket: client.into_transport(),
             version,
-            places,
+            places: Places::new(places),
             turn: 0,
             acks: produce.acks,
+            requests: produce.requests,
             in_flight_max: produce.in_flight_max as usize,
             in_flight: VecDeque::new(),
             unsent: 0,
@@ -111,7 +160,8 @@ impl Lane {
             answers: vec![0; READ_BYTES],
             answers_bytes: 0,
             next_id: 0,
-            heads: Vec::new(),
+            spare: Vec::new(),
+            answered: Vec::new(),
             alarm: Alarm::new()?,
             look,
             stopping: false,
@@ -136,7 +186,9 @@ impl Lane {
         }
         let sent = self.in_flight.len() - self.unsent + usize::from(self.written > 0);
         for (index, frame) in self.in_flight.drain(..).enumerate() {
-            producer.unanswered(frame.pending, index < sent);
+            for pending in frame.batches {
+                producer.unanswered(pending, index < sent);
+            }
         }
         if self.stopping || end.is_err() {
             siblings.set(true);
@@ -194,7 +246,15 @@ impl Lane {
             && self.unsent_bytes < AHEAD_BYTES
         {
             match producer.step(now, &self.places, &mut self.turn, worker)? {
-                Step::Send(pending) => self.push(*pending, worker),
+                Step::Send(pending) => {
+                    let mut frame = self.spare.pop().unwrap_or_default();
+                    frame.batches.push(*pending);
+                    if self.requests == Requests::Packed {
+                        let (places, turn) = (&self.places, &mut self.turn);
+                        producer.take_along(now, places, turn, worker, &mut frame.batches)?;
+                    }
+                    self.push(frame, worker);
+                }
                 Step::Wait(time) => return Ok(Some(time)),
                 Step::End => return Ok(None),
             }
@@ -202,27 +262,27 @@ impl Lane {
         Ok(None)
     }
 
-    fn push(&mut self, pending: Pending, worker: &Worker) {
-        let mut head = self.heads.pop().unwrap_or_default();
-        head.clear();
+    fn push(&mut self, mut frame: InFlight, worker: &Worker) {
+        frame.batches.sort_unstable_by_key(|pending| pending.place);
         self.next_id = self.next_id.wrapping_add(1);
+        frame.correlation_id = self.next_id;
         let heading = Heading {
             version: self.version,
             correlation_id: self.next_id,
             acks: self.acks,
+        };
+        let batches = frame.batches.iter().map(|pending| Outgoing {
             topic: &worker.cluster.topics[pending.place.topic as usize],
             partition: pending.place.partition,
-        };
-        let tail = put_head(&mut head, heading, pending.batch.wire_bytes());
-        head.extend_from_slice(&pending.header[..HEADER_BYTES]);
-        let frame = InFlight {
-            correlation_id: self.next_id,
-            head,
-            tail,
-            pending,
-        };
+            header: &pending.header,
+            records_bytes: pending.batch.body.bytes().len(),
+        });
+        let batches: Vec<_> = batches.collect();
+        put_request(&mut frame.fields, &mut frame.gaps, heading, &batches);
+        let records: usize = batches.iter().map(|batch| batch.records_bytes).sum();
+        frame.bytes = frame.fields.len() + records;
         self.unsent += 1;
-        self.unsent_bytes += frame.len();
+        self.unsent_bytes += frame.bytes;
         self.in_flight.push_back(frame);
     }
 
@@ -230,21 +290,23 @@ impl Lane {
     fn write(&mut self) -> io::Result<bool> {
         while self.unsent > 0 {
             let first = self.in_flight.len() - self.unsent;
-            let mut slices = [IoSlice::new(&[]); 3 * FRAMES_AT_ONCE];
-            let (mut used, mut bytes) = (0, 0);
+            let mut slices = Vec::with_capacity(3 * FRAMES_AT_ONCE);
+            let (mut skipped, mut bytes) = (self.written, 0);
             for frame in self.in_flight.range(first..).take(FRAMES_AT_ONCE) {
-                if bytes >= BYTES_AT_ONCE {
+                if bytes >= BYTES_AT_ONCE || slices.len() >= PARTS_AT_ONCE {
                     break;
                 }
-                bytes += frame.len();
-                for part in [&frame.head, frame.pending.batch.body.bytes(), frame.tail] {
-                    slices[used] = IoSlice::new(part);
-                    used += 1;
-                }
+                frame.parts(|part| {
+                    let fresh = part.get(skipped..).unwrap_or_default();
+                    skipped = skipped.saturating_sub(part.len());
+                    if !fresh.is_empty() {
+                        bytes += fresh.len();
+                        slices.push(IoSlice::new(fresh));
+                    }
+                    slices.len() < PARTS_AT_ONCE
+                });
             }
-            let mut left = &mut slices[..used];
-            IoSlice::advance_slices(&mut left, self.written);
-            match self.socket.try_write_vectored(left) {
+            match self.socket.try_write_vectored(&slices) {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(bytes) => self.advance(bytes),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
@@ -259,10 +321,10 @@ impl Lane {
         self.unsent_bytes -= bytes;
         while self.unsent > 0 {
             let first = &self.in_flight[self.in_flight.len() - self.unsent];
-            if self.written < first.len() {
+            if self.written < first.bytes {
                 break;
             }
-            self.written -= first.len();
+            self.written -= first.bytes;
             self.unsent -= 1;
         }
     }
@@ -271,10 +333,33 @@ impl Lane {
     fn settle_unanswered(&mut self, now: f64, producer: &mut Producer, worker: &Worker) {
         while self.acks == 0 && self.in_flight.len() > self.unsent {
             if let Some(frame) = self.in_flight.pop_front() {
-                producer.answered(now, frame.pending, 0, -1, worker);
-                self.heads.push(frame.head);
+                self.settle(now, frame, |_| (0, -1), producer, worker);
             }
         }
+    }
+
+    /// Tells the producer what became of each batch of a frame.
+    fn settle(
+        &mut self,
+        now: f64,
+        mut frame: InFlight,
+        answer_of: impl Fn(usize) -> (i16, i64),
+        producer: &mut Producer,
+        worker: &Worker,
+    ) {
+        let mut is_stored = false;
+        for (at, pending) in frame.batches.drain(..).enumerate() {
+            let (error, base_offset) = answer_of(at);
+            match producer.answered(now, pending, error, base_offset, worker) {
+                Consequence::Stored => is_stored = true,
+                Consequence::GoOn => {}
+                Consequence::StartOver => self.stopping = true,
+            }
+        }
+        if is_stored {
+            worker.tally.borrow_mut().requested(now);
+        }
+        self.spare.push(frame.reused());
     }
 
     fn read_answers(
@@ -306,17 +391,34 @@ impl Lane {
                 break;
             };
             done += 4 + length;
-            let answer = read_answer(frame, self.version)?;
-            let Some(frame) = self.in_flight.pop_front() else {
+            let Some(sent) = self.in_flight.front() else {
                 bail!("an answer to no request");
             };
-            if frame.correlation_id != answer.correlation_id {
+            let mut answered = std::mem::take(&mut self.answered);
+            answered.clear();
+            answered.resize(sent.batches.len(), None);
+            let (mut next, mut is_foreign) = (0, false);
+            let topics = &worker.cluster.topics;
+            let id = read_answers(frame, self.version, |answer| {
+                match sent.position(next, topics, answer.topic, answer.partition) {
+                    Some(at) => {
+                        answered[at] = Some((answer.error, answer.base_offset));
+                        next = at + 1;
+                    }
+                    None => is_foreign = true,
+                }
+            })?;
+            if id != sent.correlation_id {
                 bail!("an answer to another request");
             }
-            let base_offset = answer.base_offset;
-            self.stopping |=
-                producer.answered(now, frame.pending, answer.error, base_offset, worker);
-            self.heads.push(frame.head);
+            if is_foreign || answered.contains(&None) {
+                bail!("an answer that is not about the batches of its request");
+            }
+            if let Some(sent) = self.in_flight.pop_front() {
+                let answer_of = |at: usize| answered[at].unwrap_or((0, -1));
+                self.settle(now, sent, answer_of, producer, worker);
+            }
+            self.answered = answered;
         }
         if done > 0 {
             self.answers.copy_within(done..self.answers_bytes, 0);

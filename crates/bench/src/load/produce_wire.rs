@@ -1,9 +1,10 @@
-//! The client side of Produce: the bytes around one batch, and the response.
+//! The client side of Produce: the bytes around the records of batches, and the response.
 //!
-//! One batch per request. The batch itself is never copied into the frame: [`put_head`] writes the
-//! bytes before it and returns those after it.
+//! The records are never copied into the frame: [`put_request`] writes everything else, and says
+//! where they belong.
 
 use anyhow::Context as _;
+use wire::batch::HEADER_BYTES;
 
 use super::client::CLIENT_ID;
 
@@ -15,22 +16,31 @@ const FLEXIBLE_FROM: i16 = 9;
 /// The request's timeout for the broker.
 const TIMEOUT_MS: i32 = 30_000;
 
-/// The fields before the batch.
+/// What is the same for all batches of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Heading<'a> {
+pub(super) struct Heading {
     pub(super) version: i16,
     pub(super) correlation_id: i32,
     pub(super) acks: i16,
-    pub(super) topic: &'a str,
-    pub(super) partition: u32,
 }
 
-/// Appends a frame up to its batch of `batch_bytes`, and returns the bytes after the batch.
-pub(super) fn put_head(
+/// A batch of a request: its header, and how many bytes of records follow it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing<'a> {
+    pub(super) topic: &'a str,
+    pub(super) partition: u32,
+    pub(super) header: &'a [u8; HEADER_BYTES],
+    pub(super) records_bytes: usize,
+}
+
+/// Appends a frame without the records of its batches, and notes in `gaps` the positions where
+/// these belong. Batches of one topic follow one another.
+pub(super) fn put_request(
     out: &mut Vec<u8>,
-    heading: Heading<'_>,
-    batch_bytes: usize,
-) -> &'static [u8] {
+    gaps: &mut Vec<usize>,
+    heading: Heading,
+    batches: &[Outgoing<'_>],
+) {
     let flexible = heading.version >= FLEXIBLE_FROM;
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -43,30 +53,50 @@ pub(super) fn put_head(
     out.extend_from_slice(if flexible { &[0, 0] } else { &[0xff, 0xff] });
     out.extend_from_slice(&heading.acks.to_be_bytes());
     out.extend_from_slice(&TIMEOUT_MS.to_be_bytes());
-    if flexible {
-        out.push(2);
-        put_uvarint(out, heading.topic.len() + 1);
-    } else {
-        out.extend_from_slice(&1i32.to_be_bytes());
-        out.extend_from_slice(&(heading.topic.len() as u16).to_be_bytes());
+    let topics = || batches.chunk_by(|one, next| one.topic == next.topic);
+    put_count(out, topics().count(), flexible);
+    for of_topic in topics() {
+        let topic = of_topic.first().map_or("", |batch| batch.topic);
+        if flexible {
+            put_uvarint(out, topic.len() + 1);
+        } else {
+            out.extend_from_slice(&(topic.len() as u16).to_be_bytes());
+        }
+        out.extend_from_slice(topic.as_bytes());
+        put_count(out, of_topic.len(), flexible);
+        for batch in of_topic {
+            out.extend_from_slice(&batch.partition.to_be_bytes());
+            let bytes = HEADER_BYTES + batch.records_bytes;
+            if flexible {
+                put_uvarint(out, bytes + 1);
+            } else {
+                out.extend_from_slice(&(bytes as u32).to_be_bytes());
+            }
+            out.extend_from_slice(batch.header);
+            gaps.push(out.len());
+            put_no_tags(out, flexible);
+        }
+        put_no_tags(out, flexible);
     }
-    out.extend_from_slice(heading.topic.as_bytes());
-    if flexible {
-        out.push(2);
-    } else {
-        out.extend_from_slice(&1i32.to_be_bytes());
-    }
-    out.extend_from_slice(&heading.partition.to_be_bytes());
-    if flexible {
-        put_uvarint(out, batch_bytes + 1);
-    } else {
-        out.extend_from_slice(&(batch_bytes as u32).to_be_bytes());
-    }
-    // No tags of partition, topic and request.
-    let tail: &[u8] = if flexible { &[0; 3] } else { &[] };
-    let length = (out.len() - start - 4 + batch_bytes + tail.len()) as u32;
+    put_no_tags(out, flexible);
+    let records: usize = batches.iter().map(|batch| batch.records_bytes).sum();
+    let length = (out.len() - start - 4 + records) as u32;
     out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-    tail
+}
+
+/// Appends the number of an array's entries.
+fn put_count(out: &mut Vec<u8>, count: usize, flexible: bool) {
+    if flexible {
+        put_uvarint(out, count + 1);
+    } else {
+        out.extend_from_slice(&(count as u32).to_be_bytes());
+    }
+}
+
+fn put_no_tags(out: &mut Vec<u8>, flexible: bool) {
+    if flexible {
+        out.push(0);
+    }
 }
 
 fn put_uvarint(out: &mut Vec<u8>, mut value: usize) {
@@ -79,54 +109,102 @@ fn put_uvarint(out: &mut Vec<u8>, mut value: usize) {
 
 /// The broker's response on one batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Answer {
-    pub(super) correlation_id: i32,
+pub(super) struct Answer<'a> {
+    pub(super) topic: &'a [u8],
+    pub(super) partition: u32,
     /// Error code, 0 for none.
     pub(super) error: i16,
     /// Offset of the first record.
     pub(super) base_offset: i64,
 }
 
-/// Parses a response frame without its length, up to the fields needed here.
+/// Parses a response frame without its length: returns its correlation id, and shows each batch's
+/// response to `each`.
 ///
-/// There was one batch, and its fields come first.
-pub(super) fn read_answer(frame: &[u8], version: i16) -> anyhow::Result<Answer> {
+/// What follows the last of them is not looked at.
+pub(super) fn read_answers<'a>(
+    frame: &'a [u8],
+    version: i16,
+    each: impl FnMut(Answer<'a>),
+) -> anyhow::Result<i32> {
     let mut rest = frame;
-    let read = fields(&mut rest, version >= FLEXIBLE_FROM);
-    read.context("an answer that is cut off, or for no partition")
+    fields(&mut rest, version, each).context("an answer that is cut off")
 }
 
-fn fields(rest: &mut &[u8], flexible: bool) -> Option<Answer> {
+fn fields<'a>(rest: &mut &'a [u8], version: i16, mut each: impl FnMut(Answer<'a>)) -> Option<i32> {
+    let flexible = version >= FLEXIBLE_FROM;
     let correlation_id = i32::from_be_bytes(*part(rest)?);
-    let (topics, name_bytes) = if flexible {
-        // Header tags.
+    // Of the header.
+    skip_tags(rest, flexible)?;
+    for _ in 0..count(rest, flexible)? {
+        let topic = text(rest, flexible)??;
+        for _ in 0..count(rest, flexible)? {
+            each(Answer {
+                topic,
+                partition: u32::from_be_bytes(*part(rest)?),
+                error: i16::from_be_bytes(*part(rest)?),
+                base_offset: i64::from_be_bytes(*part(rest)?),
+            });
+            skip_rest(rest, version)?;
+        }
+        skip_tags(rest, flexible)?;
+    }
+    Some(correlation_id)
+}
+
+/// Skips the fields of a partition after its base offset.
+fn skip_rest(rest: &mut &[u8], version: i16) -> Option<()> {
+    let flexible = version >= FLEXIBLE_FROM;
+    // Times of appends since version 2, the log start since version 5.
+    for since in [2, 5] {
+        if version >= since {
+            let _: &[u8; 8] = part(rest)?;
+        }
+    }
+    if version >= 8 {
+        for _ in 0..count(rest, flexible)? {
+            let _index: &[u8; 4] = part(rest)?;
+            text(rest, flexible)?;
+            skip_tags(rest, flexible)?;
+        }
+        text(rest, flexible)?;
+    }
+    skip_tags(rest, flexible)
+}
+
+/// Reads the number of an array's entries; a null array has none.
+fn count(rest: &mut &[u8], flexible: bool) -> Option<usize> {
+    let count = if flexible {
+        uvarint(rest)?.saturating_sub(1)
+    } else {
+        usize::try_from(i32::from_be_bytes(*part(rest)?).max(0)).ok()?
+    };
+    // Every entry has a byte at least.
+    (count <= rest.len()).then_some(count)
+}
+
+/// Reads a text, or a null.
+fn text<'a>(rest: &mut &'a [u8], flexible: bool) -> Option<Option<&'a [u8]>> {
+    let bytes = if flexible {
+        uvarint(rest)?.checked_sub(1)
+    } else {
+        usize::try_from(i16::from_be_bytes(*part(rest)?)).ok()
+    };
+    match bytes {
+        Some(bytes) => rest.split_off(..bytes).map(Some),
+        None => Some(None),
+    }
+}
+
+fn skip_tags(rest: &mut &[u8], flexible: bool) -> Option<()> {
+    if flexible {
         for _ in 0..uvarint(rest)? {
             uvarint(rest)?;
             let bytes = uvarint(rest)?;
             rest.split_off(..bytes)?;
         }
-        (
-            uvarint(rest)?.checked_sub(1)?,
-            uvarint(rest)?.checked_sub(1)?,
-        )
-    } else {
-        let topics = u32::from_be_bytes(*part(rest)?) as usize;
-        (topics, usize::from(u16::from_be_bytes(*part(rest)?)))
-    };
-    rest.split_off(..name_bytes)?;
-    let partitions = if flexible {
-        uvarint(rest)?.checked_sub(1)?
-    } else {
-        u32::from_be_bytes(*part(rest)?) as usize
-    };
-    let _index: &[u8; 4] = part(rest)?;
-    let error = i16::from_be_bytes(*part(rest)?);
-    let base_offset = i64::from_be_bytes(*part(rest)?);
-    (topics == 1 && partitions == 1).then_some(Answer {
-        correlation_id,
-        error,
-        base_offset,
-    })
+    }
+    Some(())
 }
 
 fn part<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
@@ -158,21 +236,40 @@ mod tests {
 
     use super::*;
 
+    /// Batches by topic, partition and number of records' bytes.
+    const BATCHES: [(&str, u32, usize); 4] = [
+        ("topic-7", 3, 1000),
+        ("topic-7", 9, 0),
+        ("topic-8", 3, 20_000),
+        ("topic-9", 0, 1),
+    ];
+
     #[test]
     fn every_version_is_read_as_it_was_meant() {
-        for version in VERSIONS.0..=VERSIONS.1 {
+        for (version, count) in (VERSIONS.0..=VERSIONS.1).flat_map(|it| [(it, 1), (it, 4)]) {
             let heading = Heading {
                 version,
                 correlation_id: 99,
                 acks: -1,
-                topic: "topic-7",
-                partition: 3,
             };
-            let batch = vec![7; 1000];
-            let mut frame = Vec::new();
-            let tail = put_head(&mut frame, heading, batch.len());
-            frame.extend_from_slice(&batch);
-            frame.extend_from_slice(tail);
+            let batches = &BATCHES[..count];
+            let header = [5; HEADER_BYTES];
+            let outgoing = batches.iter().map(|(topic, partition, bytes)| Outgoing {
+                topic,
+                partition: *partition,
+                header: &header,
+                records_bytes: *bytes,
+            });
+            let outgoing: Vec<_> = outgoing.collect();
+            let (mut fields, mut gaps) = (Vec::new(), Vec::new());
+            put_request(&mut fields, &mut gaps, heading, &outgoing);
+            let (mut frame, mut from) = (Vec::new(), 0);
+            for (gap, batch) in gaps.iter().zip(batches) {
+                frame.extend_from_slice(&fields[from..*gap]);
+                frame.resize(frame.len() + batch.2, 7);
+                from = *gap;
+            }
+            frame.extend_from_slice(&fields[from..]);
             let mut read = frame.as_slice().into();
             let frame = next_frame(&mut read, 1 << 20).unwrap().unwrap();
             assert!(read.is_empty());
@@ -180,40 +277,66 @@ mod tests {
             assert_eq!(request.header.correlation_id, 99);
             assert_eq!(request.header.client_id.as_str(), CLIENT_ID);
             let produce = ProduceRequest::decode(&request.body, version).unwrap();
-            assert_eq!((produce.acks, produce.topics.len()), (-1, 1));
-            assert_eq!(produce.topics[0].name.as_str(), "topic-7");
-            let partition = &produce.topics[0].partitions[0];
-            assert_eq!(partition.index, 3);
-            assert_eq!(partition.records.as_deref(), Some(&batch[..]));
+            assert_eq!(produce.acks, -1);
+            let topics = batches.chunk_by(|one, next| one.0 == next.0);
+            assert_eq!(produce.topics.len(), topics.count());
+            let mut found = Vec::new();
+            for topic in &produce.topics {
+                for partition in &topic.partitions {
+                    let bytes = partition.records.as_deref().unwrap();
+                    let (batch, records) = bytes.split_at(HEADER_BYTES);
+                    assert_eq!(batch, header);
+                    assert!(records.iter().all(|byte| *byte == 7));
+                    let index = u32::try_from(partition.index).unwrap();
+                    found.push((topic.name.as_str(), index, records.len()));
+                }
+            }
+            assert_eq!(found, batches);
         }
     }
 
     #[test]
     fn answers_of_every_version_are_understood() {
+        let answered = |index, error, base| {
+            let mut partition =
+                ProducePartitionResponse::failed(index, ErrorCode::NotLeaderOrFollower, None);
+            partition.error = error;
+            partition.base_offset = Offset(base);
+            partition
+        };
+        let topic = |name: &str, partitions| ProduceTopicResponse {
+            name: name.to_owned().into(),
+            topic_id: TopicId::ZERO,
+            partitions,
+        };
+        let refused = ErrorCode::NotLeaderOrFollower;
         for version in VERSIONS.0..=VERSIONS.1 {
-            for error in [None, Some(ErrorCode::NotLeaderOrFollower)] {
-                let mut partition =
-                    ProducePartitionResponse::failed(3, ErrorCode::NotLeaderOrFollower, None);
-                partition.error = error;
-                partition.base_offset = Offset(41);
-                let response = ProduceResponse {
-                    topics: vec![ProduceTopicResponse {
-                        name: "topic-7".to_owned().into(),
-                        topic_id: TopicId::ZERO,
-                        partitions: vec![partition],
-                    }],
-                    ..ProduceResponse::default()
-                };
-                let frame = response.encode(version, 5).unwrap().to_bytes();
-                let expected = Answer {
-                    correlation_id: 5,
-                    error: error.map_or(0, |error| error.code()),
-                    base_offset: 41,
-                };
-                assert_eq!(read_answer(&frame[4..], version).unwrap(), expected);
-                for cut in 0..29 {
-                    assert!(read_answer(&frame[4..4 + cut], version).is_err());
-                }
+            let response = ProduceResponse {
+                topics: vec![
+                    topic("topic-7", vec![answered(3, Some(refused), -1)]),
+                    topic("t", vec![answered(0, None, 41), answered(9, None, 42)]),
+                ],
+                ..ProduceResponse::default()
+            };
+            let frame = response.encode(version, 5).unwrap().to_bytes();
+            let mut read = Vec::new();
+            let id = read_answers(&frame[4..], version, |answer| {
+                let topic = std::str::from_utf8(answer.topic).unwrap();
+                read.push((topic, answer.partition, answer.error, answer.base_offset));
+            });
+            assert_eq!(id.unwrap(), 5);
+            let expected = [
+                ("topic-7", 3, refused.code(), -1),
+                ("t", 0, 0, 41),
+                ("t", 9, 0, 42),
+            ];
+            assert_eq!(read, expected, "{version}");
+            let whole = frame.len() - 4;
+            // What follows the answers is not looked at.
+            for cut in 0..whole - 5 {
+                let mut seen = 0;
+                let read = read_answers(&frame[4..4 + cut], version, |_| seen += 1);
+                assert!(read.is_err() && seen <= 3, "{version} {cut}");
             }
         }
     }

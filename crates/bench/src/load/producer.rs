@@ -4,7 +4,7 @@
 //! leads any of its partitions; all lanes take from the same pace. Batches to send again are kept
 //! in the order in which they were sent, and precede all new ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use wire::batch::HEADER_BYTES;
 use wire::types::ErrorCode;
@@ -14,10 +14,13 @@ use super::by_key::ByKey;
 use super::encode::Encoder;
 use super::hook::PartitionPlace;
 use super::pace::{Pace, ProducerStep, Take};
+use super::places::Places;
 use super::worker::{SharedBudgets, Worker};
 
 /// How long after the end a producer still sends records that were due before it.
 pub(super) const LATE_SECONDS: f64 = 10.0;
+/// Most bytes of a request with several batches: `max.request.size` of Kafka's producer.
+const REQUEST_BYTES_MAX: u64 = 1 << 20;
 /// Pause of a lane that cannot gather more because the buffer is full of records for other lanes.
 const FULL_SECONDS: f64 = 0.01;
 
@@ -54,6 +57,17 @@ enum Verdict {
     GivenUp,
     /// The broker has lost the producer's state.
     Lost,
+}
+
+/// What follows from a response.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Consequence {
+    /// The batch counts.
+    Stored,
+    /// It does not, and the lane goes on.
+    GoOn,
+    /// The lane stops and starts over.
+    StartOver,
 }
 
 /// One producer.
@@ -129,7 +143,7 @@ impl Producer {
     pub(super) fn step(
         &mut self,
         now: f64,
-        places: &[PartitionPlace],
+        places: &Places,
         turn: &mut usize,
         worker: &Worker,
     ) -> anyhow::Result<Step> {
@@ -152,9 +166,67 @@ impl Producer {
                 return Ok(Step::End);
             }
         };
-        let place = places[*turn % places.len()];
+        let place = places.at(*turn);
         *turn += 1;
         self.pending(place, &take, worker)
+    }
+
+    /// Adds to a request with one batch what it may take along: one batch of each other partition
+    /// of `places`, those to send again first.
+    pub(super) fn take_along(
+        &mut self,
+        now: f64,
+        places: &Places,
+        turn: &mut usize,
+        worker: &Worker,
+        request: &mut Vec<Pending>,
+    ) -> anyhow::Result<()> {
+        let bytes = |pending: &Pending| pending.batch.wire_bytes() as u64;
+        let mut taken: BTreeSet<_> = request.iter().map(|pending| pending.place).collect();
+        let mut room = REQUEST_BYTES_MAX.saturating_sub(request.iter().map(bytes).sum());
+        let mut at = 0;
+        let mut is_any_left = false;
+        while let Some(pending) = self.again.get(at) {
+            let is_mine = places.contains(&pending.place);
+            // A partition whose batch does not fit waits: its later ones may not overtake it.
+            if !is_mine || !taken.insert(pending.place) || bytes(pending) > room {
+                is_any_left |= is_mine;
+                at += 1;
+            } else if let Some(pending) = self.again.remove(at) {
+                room -= bytes(&pending);
+                request.push(pending);
+            }
+        }
+        if is_any_left || self.ended {
+            // New batches go when none is to be sent again.
+            return Ok(());
+        }
+        if let Some(by_key) = &mut self.by_key {
+            for (place, take) in by_key.beside(now, places, &taken, room) {
+                request.push(self.encoded(place, &take, worker)?);
+            }
+            return Ok(());
+        }
+        let full = worker.load.produce.as_ref().map_or(0, |it| it.batch_bytes);
+        // A record that is longer than a full batch is one of its own, and others may be, too.
+        let longest = request.iter().map(bytes).max().unwrap_or(0);
+        let most = longest.max(full.into());
+        while room >= most && taken.insert(places.at(*turn)) {
+            match self.take(now, worker) {
+                ProducerStep::Now(take) => {
+                    let pending = self.encoded(places.at(*turn), &take, worker)?;
+                    *turn += 1;
+                    room = room.saturating_sub(bytes(&pending));
+                    request.push(pending);
+                }
+                ProducerStep::At(_) => break,
+                ProducerStep::Never => {
+                    self.ended = true;
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes records that are due, as far as the budget allows.
@@ -173,12 +245,7 @@ impl Producer {
 
     /// Does the same for records with keys: gathers due records by partition until a batch is
     /// ready.
-    fn step_by_key(
-        &mut self,
-        now: f64,
-        places: &[PartitionPlace],
-        worker: &Worker,
-    ) -> anyhow::Result<Step> {
+    fn step_by_key(&mut self, now: f64, places: &Places, worker: &Worker) -> anyhow::Result<Step> {
         loop {
             let Some(by_key) = &mut self.by_key else {
                 return Ok(Step::End);
@@ -209,13 +276,24 @@ impl Producer {
         }
     }
 
-    /// Returns a batch of these records, ready to be sent.
+    /// Returns the step of sending a batch of these records.
     fn pending(
         &mut self,
         place: PartitionPlace,
         take: &Take,
         worker: &Worker,
     ) -> anyhow::Result<Step> {
+        let pending = self.encoded(place, take, worker)?;
+        Ok(Step::Send(Box::new(pending)))
+    }
+
+    /// Returns a batch of these records, ready to be sent.
+    fn encoded(
+        &mut self,
+        place: PartitionPlace,
+        take: &Take,
+        worker: &Worker,
+    ) -> anyhow::Result<Pending> {
         let number = self.number(place);
         let batch = self.encoder.batch(take, place, number)?;
         if self.encoder.numbering.is_some() {
@@ -231,13 +309,13 @@ impl Producer {
             -1
         };
         let timestamp_ms = worker.clock.get().wall_ms(take.first_due) as i64;
-        Ok(Step::Send(Box::new(Pending {
+        Ok(Pending {
             place,
             header: batch.header(identity, sequence, timestamp_ms),
             batch,
             number,
             due: (take.first_due, take.last_due),
-        })))
+        })
     }
 
     /// Returns the number of records that were due and will not be sent.
@@ -259,7 +337,7 @@ impl Producer {
         known.map_or_else(|| numbering.first_number(place), |number| *number)
     }
 
-    /// Handles a response; returns true if the lane must stop and start over.
+    /// Handles the response on a batch.
     pub(super) fn answered(
         &mut self,
         now: f64,
@@ -267,7 +345,7 @@ impl Producer {
         error: i16,
         base_offset: i64,
         worker: &Worker,
-    ) -> bool {
+    ) -> Consequence {
         let mut tally = worker.tally.borrow_mut();
         let error = ErrorCode::try_from_code(error);
         if let Some(error) = error {
@@ -286,21 +364,21 @@ impl Producer {
                     numbering.acknowledged(pending.place, pending.number, count, base_offset);
                 }
                 self.encoder.done_with(pending.batch);
-                false
+                Consequence::Stored
             }
             Verdict::Again => {
                 self.again.push_back(pending);
-                true
+                Consequence::StartOver
             }
             Verdict::GivenUp => {
                 self.give_up(pending);
-                false
+                Consequence::GoOn
             }
             Verdict::Lost => {
                 self.give_up(pending);
                 self.identity = None;
                 self.sequences.clear();
-                true
+                Consequence::StartOver
             }
         }
     }

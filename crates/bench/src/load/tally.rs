@@ -213,9 +213,14 @@ impl Tally {
         record(&mut self.window.latency, count, (now - due.0, now - due.1));
         if self.counts() {
             self.totals.last_event = now;
-            let side = &mut self.totals.produce;
-            add(side, arrived);
-            side.requests += 1;
+            add(&mut self.totals.produce, arrived);
+        }
+    }
+
+    /// Counts a request of which a batch was acknowledged.
+    pub(super) fn requested(&mut self, now: f64) {
+        if now >= self.warmup {
+            self.totals.produce.requests += 1;
         }
     }
 
@@ -228,9 +233,6 @@ impl Tally {
             wire_bytes: 0,
         };
         self.acknowledged(now, 1, arrived, (due, due));
-        if self.counts() {
-            self.totals.produce.requests -= 1;
-        }
     }
 
     /// Counts the consumed records of one batch, `age` seconds after their timestamp.

@@ -12,12 +12,15 @@ use wire::messages::{CreateTopicsRequest, DeleteTopicsRequest, MetadataRequest};
 use wire::types::ErrorCode;
 
 use super::client::{Client, said};
-use super::cluster::{Cluster, topic_name};
+use super::cluster::{Cluster, End, topic_name};
 use super::security::Security;
 use crate::spec::Topics;
 
 /// The request's timeout for the broker.
 const WITHIN_MS: i32 = 30_000;
+/// Partitions that one request creates, or one topic: Kafka's controller refuses a change of 10,000
+/// records.
+const PARTITIONS_AT_ONCE: u32 = 2000;
 const GONE_WITHIN: Duration = Duration::from_mins(1);
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
@@ -28,7 +31,8 @@ pub fn names(topics: &Topics) -> Vec<String> {
         .collect()
 }
 
-/// Creates the topics and waits until every partition has a leader; an existing topic is an error.
+/// Creates the topics and waits until every partition has a leader that serves it; an existing topic
+/// is an error.
 pub async fn create(bootstrap: &str, security: &Security, topics: &Topics) -> anyhow::Result<()> {
     make(bootstrap, security, topics, false).await
 }
@@ -55,19 +59,24 @@ async fn make(
             .with_value(Some(StrBytes::from_string(value.clone())))
     });
     let configs: Vec<_> = configs.collect();
-    let wanted = names.iter().map(|name| {
-        CreatableTopic::default()
-            .with_name(topic_name(name))
-            .with_num_partitions(topics.partitions.cast_signed())
-            .with_replication_factor(topics.replication)
-            .with_configs(configs.clone())
-    });
-    let request = CreateTopicsRequest::default()
-        .with_topics(wanted.collect())
-        .with_timeout_ms(WITHIN_MS);
     let mut client = controller(bootstrap, security).await?;
     let version = client.version::<CreateTopicsRequest>(7)?;
-    for made in client.ask(version, &request).await?.topics {
+    let at_once = PARTITIONS_AT_ONCE / topics.partitions.max(1);
+    let mut answers = Vec::new();
+    for names in names.chunks(at_once.max(1) as usize) {
+        let wanted = names.iter().map(|name| {
+            CreatableTopic::default()
+                .with_name(topic_name(name))
+                .with_num_partitions(topics.partitions.cast_signed())
+                .with_replication_factor(topics.replication)
+                .with_configs(configs.clone())
+        });
+        let request = CreateTopicsRequest::default()
+            .with_topics(wanted.collect())
+            .with_timeout_ms(WITHIN_MS);
+        answers.extend(client.ask(version, &request).await?.topics);
+    }
+    for made in answers {
         let name = made.name.0.as_str();
         match ErrorCode::try_from_code(made.error_code) {
             None => {}
@@ -87,7 +96,10 @@ async fn make(
             }
         }
     }
-    Cluster::look(bootstrap, security, &names).await?;
+    let cluster = Cluster::look(bootstrap, security, &names).await?;
+    // A leader that is named may not lead yet, and a load would count its refusals.
+    let places: Vec<_> = cluster.leaders.keys().copied().collect();
+    cluster.offsets(&places, End::Latest).await?;
     Ok(())
 }
 

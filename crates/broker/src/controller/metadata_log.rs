@@ -7,28 +7,31 @@
 //! Invariants: one append at a time (the controller's turn); a batch counts only once it is
 //! durable; nothing is appended to a log that could not be read to its end.
 
+mod error;
+mod snapshots;
+
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use platform::clock::Instant;
 use platform::{Disk, Platform};
 use storage::{Durability, FailureKind, Log, LogOptions, OpenAs, Stamp, Store, folder_name};
-use wire::acl::UnplacedAcl;
 use wire::records::control::{ControlRecord, LeaderChange, LeaderChangeVoter};
 use wire::records::metadata::{MetadataRecord, MetadataVersion};
 use wire::types::{LeaderEpoch, NodeId, Offset, TimestampMs, TopicId, TopicPartition, Uuid};
 
-use crate::image::{Image, ImagePosition, ReplayError, Replayer};
+use crate::image::{Image, ImagePosition, Replayer};
 use crate::metrics::lately::{Durations, RecentDurations};
 use crate::names::METADATA_TOPIC;
 
 use super::batches::{BadBatch, QuorumRecords, UnfitRecords, encode, encode_control, replay};
 use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, BOOTSTRAP_FILE_NAME, SnapshotId};
+pub use error::MetadataLogError;
+use error::io_error;
 
 const READ_BYTES: usize = 1 << 20;
 /// Maximum size of a change, which is one batch: as in Kafka, a longer one is refused.
@@ -42,108 +45,6 @@ const _: () = assert!(
     READ_BYTES <= BATCH_BYTES_MAX,
     "a read is of a batch or of several"
 );
-
-/// Why the metadata log cannot be used.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum MetadataLogError {
-    /// The log.
-    #[error(transparent)]
-    Storage(#[from] storage::Error),
-    /// The log cannot be opened.
-    #[error("the metadata log {path} cannot be read: {source}{}", tools(path))]
-    Open {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the storage layer.
-        source: storage::Error,
-    },
-    /// The content is unusable.
-    #[error("{path}: {source}{}", tools(path))]
-    Content {
-        /// The file or folder.
-        path: PathBuf,
-        /// What is wrong.
-        source: BadBatch,
-    },
-    /// A change is longer than one may be; none of it was written.
-    #[error("a change of more than {0} bytes is not written to the metadata log")]
-    TooLarge(usize),
-    /// A small file beside the log cannot be read or written.
-    #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// The operation that failed.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The operating system's error.
-        source: Arc<std::io::Error>,
-    },
-    /// No leader epoch is left.
-    #[error("{path}: its leader epochs are used up{}", tools(path))]
-    Epochs {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The log is empty, but there are logs of topics.
-    #[error(
-        "the metadata log {path} holds no record, and there are logs of topics: was it emptied? Restore it. If it is gone \
-         for good, start once with --forget-missing-log-dirs: the logs are left alone then"
-    )]
-    Empty {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The controller's own records could not be replayed, so they were not written.
-    #[error("a change of the metadata was refused, for it does not fit them: {0}")]
-    Unfit(ReplayError),
-    /// An ACL for an unknown type of resource, and an authorizer that would have to enforce it.
-    #[error(
-        "{path}: {source}. Delete it with the release that made it, or start without \
-         authorizer.class.name: no ACL is enforced then"
-    )]
-    Acl {
-        /// The folder.
-        path: PathBuf,
-        /// What is not known.
-        source: UnplacedAcl,
-    },
-    /// Records between the snapshot and the log are gone.
-    #[error(
-        "{path} begins at offset {log_start}, but the newest snapshot ends at {snapshot}: records \
-         are missing{}",
-        tools(path)
-    )]
-    Gap {
-        /// The folder.
-        path: PathBuf,
-        /// First offset of the log.
-        log_start: Offset,
-        /// End of the newest snapshot.
-        snapshot: Offset,
-    },
-}
-
-/// Returns the hint for metadata that cannot be used. `path` is the log's folder, or a file in it.
-fn tools(path: &Path) -> String {
-    let is_folder = path
-        .file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with(METADATA_TOPIC));
-    let folder = if is_folder { Some(path) } else { path.parent() };
-    let in_folder = folder.is_some_and(|it| {
-        it.file_name()
-            .is_some_and(|name| name.to_string_lossy().starts_with(METADATA_TOPIC))
-    });
-    let dir = if in_folder {
-        folder.and_then(Path::parent)
-    } else {
-        path.parent()
-    };
-    let dir = dir.unwrap_or(path).display();
-    format!(
-        "; `forebay metadata check {dir}` says more, `forebay metadata repair {dir}` sets it aside and keeps what can be read"
-    )
-}
 
 /// Where the metadata log is, and this node's identity in the cluster.
 #[derive(Clone, Debug)]
@@ -516,56 +417,6 @@ impl<P: Platform> MetadataLog<P> {
         self.epoch
     }
 
-    /// Returns true when a snapshot is due.
-    pub(crate) fn wants_snapshot(&self) -> bool {
-        let now = self.platform.clock().now();
-        let may_be = self.snapshot_again.get().is_none_or(|at| at <= now);
-        may_be && self.unsnapshot_bytes.get() >= self.home.snapshot_bytes
-    }
-
-    /// Postpones the next snapshot after one that could not be written. Returns true for the first
-    /// failure.
-    pub(crate) fn put_snapshot_off(&self) -> bool {
-        let at = self.platform.clock().now() + SNAPSHOT_AGAIN;
-        self.snapshot_again.replace(Some(at)).is_none()
-    }
-
-    /// Writes a snapshot of `image`, which is at the end of the log, and deletes what it
-    /// supersedes.
-    pub(crate) async fn write_snapshot(&self, image: &Image) -> Result<(), MetadataLogError> {
-        let id = SnapshotId::of(image);
-        let bytes = snapshot::write(
-            &image.records(),
-            image.metadata_version(),
-            &self.quorum.borrow().clone(),
-            id.epoch,
-            image.applied().timestamp,
-        );
-        let bytes = bytes.map_err(|source| self.content(source))?;
-        let path = self.folder.join(id.file_name());
-        let written = self.platform.disk().replace_file(&path, &bytes).await;
-        written.map_err(|error| io_error("write", &path, error))?;
-        self.unsnapshot_bytes.set(0);
-        self.snapshot_again.set(None);
-        let (snapshot, bytes) = (path.display(), bytes.len());
-        tracing::info!(%snapshot, bytes, "wrote a snapshot of the metadata");
-        self.log.roll().await?;
-        self.log.set_log_start(id.end)?;
-        self.log.retain(self.platform.clock().wall_ms()).await?;
-        self.delete_snapshots_before(id).await
-    }
-
-    async fn delete_snapshots_before(&self, kept: SnapshotId) -> Result<(), MetadataLogError> {
-        for id in snapshots(&self.platform, &self.folder).await? {
-            if id < kept {
-                let path = self.folder.join(id.file_name());
-                let removed = self.platform.disk().remove_file(&path).await;
-                removed.map_err(|error| io_error("remove", &path, error))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Returns the records that a new cluster begins with, from `bootstrap.checkpoint`.
     ///
     /// Writes that file if it is missing, so that Kafka can be started on the directory. A damaged
@@ -681,14 +532,6 @@ async fn newest_snapshot<P: Platform>(
     match damaged {
         Some(error) if log_start > Offset::ZERO => Err(error),
         _ => Ok((Image::empty(), QuorumRecords::default())),
-    }
-}
-
-fn io_error(action: &'static str, path: &Path, source: std::io::Error) -> MetadataLogError {
-    MetadataLogError::Io {
-        action,
-        path: path.to_path_buf(),
-        source: source.into(),
     }
 }
 

@@ -12,8 +12,7 @@ use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 
 use platform::Platform;
-use platform::clock::{Instant, Reading};
-use platform::task::yield_now;
+use platform::clock::Instant;
 use wire::acl::{Operation, ResourceType};
 use wire::types::{ErrorCode, LeaderEpoch, ProducerId};
 
@@ -27,18 +26,16 @@ use super::weight::{self, IDS_MAX, Ids};
 use crate::Broker;
 use crate::access::Access;
 use crate::group::partition_for;
-use crate::join::join_all;
 use crate::metrics::lately::RecentDurations;
 use crate::names::{TRANSACTION_VERSION, TRANSACTIONS_TOPIC};
 use crate::partition::Partition;
 use crate::producer_ids;
-use crate::rests::Rests;
 
+mod idle;
+mod loading;
 mod revive;
 mod shown;
 mod survey;
-
-use survey::{AT_ONCE, discard};
 
 /// The producer id and epoch of a producer.
 pub(crate) type Identity = (ProducerId, i16);
@@ -461,228 +458,6 @@ impl<P: Platform> TransactionCoordinator<P> {
                 .ok_or(ErrorCode::TransactionalIdNotFound)
         })?;
         Ok(entry)
-    }
-
-    /// Aborts transactions that exceeded their timeout.
-    pub(crate) async fn abort_overdue(self: &Rc<Self>) {
-        self.count_bytes();
-        let now_ms = self.now_ms();
-        let up_ms = i64::try_from(self.born.elapsed().as_millis()).unwrap_or(i64::MAX);
-        for partition in self.partitions() {
-            let mut after = None;
-            loop {
-                let see = |it: &mut Transaction| it.time_out(now_ms, up_ms);
-                for (change, entry) in self.sweep_some(partition, &mut after, see) {
-                    tracing::info!(
-                        id = change.id,
-                        "a transaction has taken too long and is aborted"
-                    );
-                    platform::task::spawn(Rc::clone(self).abort(change, entry));
-                }
-                yield_now().await;
-                if after.is_none() {
-                    break;
-                }
-            }
-        }
-    }
-
-    async fn abort(self: Rc<Self>, change: Change, entry: Entry) {
-        let id = change.id.clone();
-        let decided = self.decide(change, entry, TransactionEnd::TimedOut).await;
-        if let Err(code) = decided {
-            tracing::warn!(id, ?code, "an overdue transaction could not be aborted");
-        }
-    }
-
-    /// Begins to remove ids that were not used for long.
-    ///
-    /// Each partition has a task of its own, so that one whose log has no room, or is on a disk
-    /// that hangs, does not delay the others; the next task of a partition begins only after the
-    /// last one ended.
-    pub(crate) fn forget_idle(self: &Rc<Self>) {
-        let Ok(broker) = self.broker() else { return };
-        let expiration = broker.options.transaction.id_expiration.as_millis();
-        let expiration_ms = i64::try_from(expiration).unwrap_or(i64::MAX);
-        let now = broker.platform.clock().reading();
-        drop(broker);
-        for (partition, slot) in self.slots.borrow_mut().iter_mut() {
-            if slot.phase != TransactionSlotPhase::Active
-                || std::mem::replace(&mut slot.is_swept, true)
-            {
-                continue;
-            }
-            let (me, partition, incarnation) = (Rc::clone(self), *partition, slot.incarnation);
-            platform::task::spawn(async move {
-                me.forget_idle_of(partition, incarnation, expiration_ms, now)
-                    .await;
-                let mut slots = me.slots.borrow_mut();
-                let slot = slots.get_mut(&partition);
-                if let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) {
-                    slot.is_swept = false;
-                }
-            });
-        }
-    }
-
-    async fn forget_idle_of(
-        self: &Rc<Self>,
-        partition: i32,
-        incarnation: u64,
-        expiration_ms: i64,
-        now: Reading,
-    ) {
-        let mut after = None;
-        while self.is_served(partition, incarnation) {
-            let see = |it: &mut Transaction| it.expire(expiration_ms, now).then_some(());
-            let found = self.sweep_some(partition, &mut after, see);
-            let mut found = found.into_iter().map(|(change, ())| self.forget(change));
-            // Up to a million may be removed, but not concurrently.
-            while found.len() > 0 {
-                join_all(found.by_ref().take(FORGOTTEN_AT_ONCE)).await;
-            }
-            yield_now().await;
-            if after.is_none() {
-                break;
-            }
-        }
-    }
-
-    /// Returns whether the ids of a partition are served, in the same leadership as before.
-    fn is_served(&self, partition: i32, incarnation: u64) -> bool {
-        let slots = self.slots.borrow();
-        let slot = slots.get(&partition);
-        slot.is_some_and(|slot| {
-            slot.incarnation == incarnation && slot.phase == TransactionSlotPhase::Active
-        })
-    }
-
-    async fn forget(self: &Rc<Self>, change: Change) {
-        // Other ids may have been removed first, which takes time.
-        if !self.is_served(change.partition, change.incarnation) {
-            return;
-        }
-        let written = match (self.broker(), self.led(change.partition)) {
-            (Ok(broker), Ok(partition)) => {
-                let record = (super::state::key(&change.id), None);
-                log::append(&broker, &partition, record).await
-            }
-            _ => Err(TransactionAppendError::Refused(ErrorCode::NotCoordinator)),
-        };
-        let mut slots = self.slots.borrow_mut();
-        let Some(slot) = slots.get_mut(&change.partition) else {
-            return;
-        };
-        if slot.incarnation != change.incarnation {
-            return;
-        }
-        match written {
-            Ok(()) => {
-                slot.by_id.remove(&change.id);
-            }
-            Err(TransactionAppendError::Refused(code)) => {
-                tracing::warn!(
-                    id = change.id,
-                    ?code,
-                    "an unused transactional id was not removed"
-                );
-                slot.by_id.settle(&change.id, None);
-            }
-            Err(TransactionAppendError::Unknown) => {
-                drop(slots);
-                self.fail(change.partition, change.incarnation);
-            }
-        }
-    }
-
-    /// Begins to load a partition; until it ends, requests for its ids get an error to retry.
-    pub(crate) fn begin_load(self: &Rc<Self>, partition: &Rc<Partition<P>>) {
-        self.begin_load_after(partition, 0);
-    }
-
-    fn begin_load_after(self: &Rc<Self>, partition: &Rc<Partition<P>>, failures: u32) {
-        let incarnation = self.next_incarnation.get();
-        self.next_incarnation.set(incarnation + 1);
-        let slot = TransactionSlot {
-            phase: TransactionSlotPhase::Loading,
-            incarnation,
-            failures,
-            is_swept: false,
-            by_id: Ids::default(),
-        };
-        let index = partition.name.partition;
-        self.slots.borrow_mut().insert(index, slot);
-        self.count_failed();
-        let (me, partition, began) = (Rc::clone(self), Rc::clone(partition), Instant::now());
-        platform::task::spawn(async move { me.load(partition, incarnation, began).await });
-    }
-
-    async fn load(self: Rc<Self>, partition: Rc<Partition<P>>, incarnation: u64, began: Instant) {
-        let index = partition.name.partition;
-        let mut by_id = Ids::default();
-        let now_ms = self.now_ms();
-        let loaded = log::replay(&partition, |id, entry| match entry {
-            Some(entry) => by_id.insert(id, Transaction::loaded(entry.known_by(now_ms))),
-            None => by_id.remove(&id),
-        });
-        let loaded = loaded.await;
-        // No request reaches these ids yet, so the prepared ones stay prepared until they are
-        // carried out.
-        let mut prepared = Vec::new();
-        let mut rests = Rests::new();
-        for (id, it) in by_id.behind(None) {
-            if it.entry().state.is_prepared() {
-                prepared.push(id.clone());
-            }
-            rests.item().await;
-        }
-        match loaded {
-            Ok(count) => {
-                tracing::debug!(partition = %partition.name, records = count, "transactional ids loaded");
-                if !self.serve(index, incarnation, by_id) {
-                    return;
-                }
-                self.note_load(began);
-            }
-            Err(error) => {
-                tracing::error!(partition = %partition.name, %error, "transactional ids cannot be loaded");
-                discard(by_id);
-                self.fail(index, incarnation);
-                return;
-            }
-        }
-        for some in prepared.chunks(AT_ONCE) {
-            for id in some {
-                let carried_out =
-                    markers::carry_out(Rc::clone(&self), index, incarnation, id.clone());
-                platform::task::spawn(carried_out);
-            }
-            yield_now().await;
-        }
-    }
-
-    /// Begins to serve the ids of a partition; returns false if the leadership has changed since
-    /// the load began.
-    fn serve(&self, index: i32, incarnation: u64, by_id: Ids) -> bool {
-        let mut slots = self.slots.borrow_mut();
-        let slot = slots.get_mut(&index);
-        let Some(slot) = slot.filter(|slot| slot.incarnation == incarnation) else {
-            discard(by_id);
-            return false;
-        };
-        slot.phase = TransactionSlotPhase::Active;
-        slot.failures = 0;
-        slot.by_id = by_id;
-        true
-    }
-
-    /// Removes a partition that this shard no longer leads.
-    pub(crate) fn unload(&self, partition: i32) {
-        let gone = self.slots.borrow_mut().remove(&partition);
-        if let Some(slot) = gone {
-            discard(slot.by_id);
-        }
-        self.count_failed();
     }
 
     /// Returns the coordinator epoch of markers: the leader epoch of the id's partition.

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use platform::Platform;
 
-use super::{TransactionCoordinator, TransactionSlotPhase, discard};
+use super::survey::discard;
+use super::{TransactionCoordinator, TransactionSlotPhase};
 
 /// First and longest pause between a failure and a look at the log.
 const FIRST_LOOK: Duration = Duration::from_secs(1);

@@ -177,7 +177,7 @@ fn beat(bench: &mut Bench, member: &str) {
     };
     let around = (
         bench.now,
-        &FakeCluster::default() as &dyn super::super::Cluster,
+        &FakeCluster::default() as &dyn crate::group::cluster::Cluster,
     );
     let decided = bench.groups.consumer_heartbeat(&text("g"), &beat, around);
     let (records, _, outcome) = decided.unwrap();

@@ -163,7 +163,7 @@ def test_a_journal_that_is_removed_keeps_nothing_from_being_taken_back(host):
     before = host.files()
     host.tune("apply", host.plan, "--confirm-within", "2s", check=0)
     watchdog = watchdog_of(host)
-    # Behind its first look, which it takes before the first write and then every two seconds.
+    # Behind a look of the watchdog, which it takes five times a second.
     time.sleep(1)
     shutil.rmtree(host.state)
     wait_until(lambda: host.files() == before)

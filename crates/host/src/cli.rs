@@ -21,8 +21,8 @@ use crate::firmware::Firmware;
 use crate::root::Root;
 use show::Format;
 
-/// Directory of the transactions. Not below the broker's `/var/lib/forebay`: its user, who owns that,
-/// could have root write any knob.
+/// Directory of the transactions. Not below the broker's `/var/lib/forebay`: its user, who owns
+/// that, could have root write any knob.
 const STATE: &str = "/var/lib/forebay-tune";
 
 /// The exit code of a command.

@@ -154,8 +154,8 @@ impl Counters {
         }
     }
 
-    /// Adds the microseconds in which tasks ran on each CPU, and in which they were ready and waited
-    /// for it.
+    /// Adds the microseconds in which tasks ran on each CPU, and in which they were ready and
+    /// waited for it.
     fn schedulers(&mut self, text: &str) {
         /// Positions behind the name: nanoseconds of running, and of waiting.
         const RAN: usize = 6;

@@ -125,8 +125,8 @@ impl Form {
             Form::Choice(words) if !words.contains(&canonical.as_str()) => {
                 return Err(format!("{canonical:?} is none of {}", words.join(", ")));
             }
-            // Of the letters that names of the kernel have: what is exported to other programs is no
-            // expression of theirs.
+            // Of the letters that names of the kernel have: what is exported to other programs is
+            // no expression of theirs.
             Form::Word
                 if canonical.is_empty()
                     || !canonical

@@ -4,10 +4,10 @@
 //! Names are relative (`proc/sys/vm/swappiness`). Settings without a file also have names, so that
 //! a recorded tree contains everything: rings and channels of a network card below `ethtool/`, the
 //! CPUs of a card's threads below `napi/`, what polls its queues below `netdev/`, the CPUs of the
-//! broker and its limits in `server/`, drops of queues in `qdisc/all`, and settings of the firmware below `firmware/`, if a service of the machine's
-//! controller is named. Invariants: neither a name nor a link leads out of the root, because a
-//! recorded tree may come from a stranger; every read is bounded; a write is one call to an
-//! existing file.
+//! broker and its limits in `server/`, drops of queues in `qdisc/all`, and settings of the firmware
+//! below `firmware/`, if a service of the machine's controller is named. Invariants: neither a name
+//! nor a link leads out of the root, because a recorded tree may come from a stranger; every read
+//! is bounded; a write is one call to an existing file.
 
 mod nic;
 mod server;

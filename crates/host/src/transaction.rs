@@ -191,7 +191,8 @@ impl Transaction {
         }
     }
 
-    /// Returns whether a reboot has taken back what does not outlive it, and nothing applies it again.
+    /// Returns whether a reboot has taken back what does not outlive it, and nothing applies it
+    /// again.
     fn is_past(&self, boot: &str) -> bool {
         self.boot != boot && (!self.confirmed || self.until_reboot)
     }

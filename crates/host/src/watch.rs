@@ -4,8 +4,8 @@
 //! Invariants: only knobs that such a reset affects are written, and only over the value that a
 //! reset leaves: values set by others are reported and left; what was not written in this boot is
 //! not written here, because only the boot service checks whether it still may be; an item that is
-//! lost repeatedly is left after a number of rewrites, because something else sets it; each write is
-//! in the journal; the checks cost at most a thousandth of a CPU.
+//! lost repeatedly is left after a number of rewrites, because something else sets it; each write
+//! is in the journal; the checks cost at most a thousandth of a CPU.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -5,9 +5,9 @@
 //! journal. Invariants: it waits on the boot's clock; it decides only by the journal of its
 //! transaction, or when the bounds of its guard are violated; it holds a lock on a file of the
 //! transaction while it lives; it does not end before the transaction has ended: it retries what
-//! cannot be read, locked or written, goes by what the journal said last if that is gone or damaged,
-//! and kills a command of this program that holds the lock of the journals long after the deadline
-//! (a stopped `apply`).
+//! cannot be read, locked or written, goes by what the journal said last if that is gone or
+//! damaged, and kills a command of this program that holds the lock of the journals long after the
+//! deadline (a stopped `apply`).
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::fd::OwnedFd;
@@ -28,8 +28,9 @@ use crate::root::{Root, Tree};
 use crate::transaction::{Transaction, TransactionStanding};
 use crate::undo::{UndoOutcome, UndoneItem, undo};
 
-/// Interval at which it checks whether it is still needed.
-const LOOK_MS: u64 = 2_000;
+/// Interval at which it reads the journal: what is written behind its last look, it cannot take back
+/// once the journal is lost.
+const LOOK_MS: u64 = 200;
 /// Interval at which it looks at the bounds of a guard.
 const GUARD_MS: u64 = 1_000;
 /// Longest time that it may take to start.
@@ -168,6 +169,7 @@ fn watch(
     let boot = boot::id(tree);
     // What the journal said last: it may be lost or damaged before the deadline.
     let mut known: Option<Transaction> = None;
+    let mut guard_due = 0;
     let (last, alarm) = loop {
         match transaction(state, id) {
             Ok(Some(found)) if found.damaged.is_none() => {
@@ -187,17 +189,14 @@ fn watch(
             boot::wait_ms(RETRY_MS);
             continue;
         };
-        let alarm = last.guard.as_ref().zip(watched.as_mut());
-        let alarm = alarm.and_then(|(guard, watched)| {
+        let is_due = boot::now_ms() >= guard_due;
+        let guard = last.guard.as_ref().zip(watched.as_mut());
+        let alarm = guard.filter(|_| is_due).and_then(|(guard, watched)| {
+            guard_due = boot::now_ms().saturating_add(GUARD_MS);
             watched.sees(guard, Look::now(tree, guard, boot::now_ms()))
         });
-        let look_ms = if last.guard.is_some() {
-            GUARD_MS
-        } else {
-            LOOK_MS
-        };
         let deadline = last.deadline(&boot).unwrap_or(0);
-        let wait = deadline.saturating_sub(boot::now_ms()).min(look_ms);
+        let wait = deadline.saturating_sub(boot::now_ms()).min(LOOK_MS);
         if alarm.is_some() || wait == 0 {
             break (last.clone(), alarm);
         }

@@ -74,8 +74,8 @@ pub enum Mode {
     Ablate,
 }
 
-/// Which pairs are peaks: declared before the first block, and chosen by the load of the arm without
-/// the change, which the change cannot alter.
+/// Which pairs are peaks: declared before the first block, and chosen by the load of the arm
+/// without the change, which the change cannot alter.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Peak {

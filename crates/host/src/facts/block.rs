@@ -17,7 +17,8 @@ pub struct Disk {
     pub scheduler: Option<String>,
     /// The write cache that it reports, possibly falsely.
     pub write_cache: Option<String>,
-    /// The devices that it is made of, down to those that are made of none (of a volume or an array).
+    /// The devices that it is made of, down to those that are made of none (of a volume or an
+    /// array).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
 }

@@ -1,9 +1,9 @@
 //! Interrupts: how often each CPU handled each, and which queue of a card each belongs to.
 //!
-//! The mapping is the kernel's own where it tells ([`super::queues`]), else it uses the device's own
-//! list of interrupts and the names that drivers give them. Names differ between drivers; an unknown
-//! name gives no queue instead of a wrong one. The table is long on a large host, so callers that
-//! want several read it once.
+//! The mapping is the kernel's own where it tells ([`super::queues`]), else it uses the device's
+//! own list of interrupts and the names that drivers give them. Names differ between drivers; an
+//! unknown name gives no queue instead of a wrong one. The table is long on a large host, so
+//! callers that want several read it once.
 
 use super::queues::{self, PolledQueue};
 use crate::cpus::Cpus;

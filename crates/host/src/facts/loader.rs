@@ -1,8 +1,8 @@
 //! What puts options on the kernel's command line at the next start, and how an operator adds one.
 //!
-//! Invariant: nothing is written. A loader that starts an entry once and falls back by itself is not
-//! on every host, and a host whose command line is wrong does not start: an operator does it, and
-//! this program checks whether it came into effect.
+//! Invariant: nothing is written. A loader that starts an entry once and falls back by itself is
+//! not on every host, and a host whose command line is wrong does not start: an operator does it,
+//! and this program checks whether it came into effect.
 
 use serde::Serialize;
 

@@ -109,7 +109,7 @@ mod tests {
             ["vda ext4 relatime,discard", "nvme0n1p1 xfs noatime"]
         );
         assert_eq!(of_text(&without_names(TEXT)), found);
-        let volume = "27 22 254:3 / /home/alice rw - ext4 /dev/mapper/alices--host-root rw\n";
+        let volume = "27 22 254:3 / /srv/alice rw - ext4 /dev/mapper/alices--host-root rw\n";
         let recorded = without_names(&format!("{TEXT}{volume}"));
         assert!(!recorded.contains("somebody"), "{recorded}");
         assert!(!recorded.contains("alice"), "{recorded}");

@@ -4,8 +4,8 @@
 //! It reads `{"plan": FILE, "hosts": {NAME: [ARGUMENTS]}}` and prints `{NAME: {"code": N, "out":
 //! TEXT}}`; a host that is missing in the answer was not reached. `{plan}` among the arguments
 //! stands for the path of the plan on that host. Invariants: this module, not the carrier,
-//! interprets the answers, by exit code and JSON; a carrier that does not end in its time has reached
-//! no host, so that one that hangs does not hold the rollout.
+//! interprets the answers, by exit code and JSON; a carrier that does not end in its time has
+//! reached no host, so that one that hangs does not hold the rollout.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -44,8 +44,8 @@ pub struct Store {
     _lock: StoreLock,
 }
 
-/// The lock of the directory; on a read-only disk, where no journal can begin, that of the lock file
-/// alone, if there is one.
+/// The lock of the directory; on a read-only disk, where no journal can begin, that of the lock
+/// file alone, if there is one.
 #[derive(Debug)]
 struct StoreLock {
     _dir: Option<DirLock>,

@@ -1,5 +1,5 @@
-//! Network cards: channels, rings, the spread over queues and its hash, coalescing, features, pause frames,
-//! interrupts, polling threads, packet steering, the limit of bytes in a queue.
+//! Network cards: channels, rings, the spread over queues and its hash, coalescing, features, pause
+//! frames, interrupts, polling threads, packet steering, the limit of bytes in a queue.
 
 use super::{Class, Form, Knob, is_plain};
 use crate::facts::interrupts::{self, OfQueues};

@@ -1,11 +1,12 @@
 //! The settings of a network card that need an `ioctl`, under names like files: `DEVICE/rings`,
 //! `DEVICE/channels`, `DEVICE/coalescing`, `DEVICE/pause`, `DEVICE/features`, `DEVICE/rss`,
-//! `DEVICE/rss_key`, `DEVICE/rss_fields` (readable and writable) and `DEVICE/statistics`; what polls its queues, as `netdev/DEVICE`; and
-//! what the queues of all cards dropped, as `qdisc/all`.
+//! `DEVICE/rss_key`, `DEVICE/rss_fields` (readable and writable) and `DEVICE/statistics`; what
+//! polls its queues, as `netdev/DEVICE`; and what the queues of all cards dropped, as `qdisc/all`.
 //!
 //! Texts are `rx=256 tx=256 rx_max=4096`; fields that a write does not name stay unchanged. `rss`
-//! is the queue of each entry of the table, or `equal=4` in a write; `rss_key` is hexadecimal. Invariant: an operation that a
-//! driver does not support is the kernel's own error, never an invented value.
+//! is the queue of each entry of the table, or `equal=4` in a write; `rss_key` is hexadecimal.
+//! Invariant: an operation that a driver does not support is the kernel's own error, never an
+//! invented value.
 
 use std::fmt::Write as _;
 use std::io;

@@ -1,6 +1,6 @@
 //! Rings, channels, coalescing, pause frames and statistics of network cards, through the
-//! `SIOCETHTOOL` ioctl; features are in `features`, the table of receive queues in `rss`, the hash of
-//! flows in `hash`.
+//! `SIOCETHTOOL` ioctl; features are in `features`, the table of receive queues in `rss`, the hash
+//! of flows in `hash`.
 //!
 //! The kernel guarantees the layout of the structures: a command, then 32-bit numbers. Invariants:
 //! only named values change (the card's values are read, the named ones replaced, and all written

@@ -1,7 +1,7 @@
 //! Dumps of the kernel through netlink: a request, and messages of attributes until the last one.
 //!
-//! Invariant: bytes of the kernel are parsed by checked lengths: an answer that is cut is an error or
-//! gives nothing, never a panic.
+//! Invariant: bytes of the kernel are parsed by checked lengths: an answer that is cut is an error
+//! or gives nothing, never a panic.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,5 @@
-//! Hosts that hang, answers that are lost, clocks that are set back, and an operator who wants an end.
+//! Hosts that hang, answers that are lost, clocks that are set back, and an operator who wants an
+//! end.
 
 use std::time::Duration;
 

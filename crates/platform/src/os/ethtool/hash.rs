@@ -2,8 +2,8 @@
 //! its addresses.
 //!
 //! Invariants: a write of the key changes neither the table of queues nor the kind of the hash; of
-//! the fields only two choices are known, addresses, or addresses and ports: a card with another one
-//! is not shown, because with a field left out all packets may come to one queue.
+//! the fields only two choices are known, addresses, or addresses and ports: a card with another
+//! one is not shown, because with a field left out all packets may come to one queue.
 
 use std::io;
 

@@ -28,8 +28,8 @@ use crate::root::{Root, Tree};
 use crate::transaction::{Transaction, TransactionStanding};
 use crate::undo::{UndoOutcome, UndoneItem, undo};
 
-/// Interval at which it reads the journal: what is written behind its last look, it cannot take back
-/// once the journal is lost.
+/// Interval at which it reads the journal: once the journal is lost, it cannot take back what was
+/// written behind its last look.
 const LOOK_MS: u64 = 200;
 /// Interval at which it looks at the bounds of a guard.
 const GUARD_MS: u64 = 1_000;

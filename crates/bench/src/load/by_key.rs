@@ -135,7 +135,7 @@ impl ByKey {
         let linger = self.linger;
         let place = self.in_turn().find(|(place, gathered)| {
             let waited = linger.is_some_and(|linger| now >= gathered.take.first_due + linger);
-            (all || waited || gathered.wire_bytes >= limit) && places.contains(place)
+            (all || waited || gathered.wire_bytes >= limit) && places.contains(**place)
         });
         let place = *place?.0;
         let take = self.take(now, place)?;
@@ -158,7 +158,7 @@ impl ByKey {
         };
         let mine = self
             .in_turn()
-            .filter(|(place, _)| !taken.contains(place) && places.contains(place));
+            .filter(|(place, _)| !taken.contains(place) && places.contains(**place));
         let beside: Vec<_> = mine.map_while(fits).collect();
         let takes = beside.into_iter();
         takes
@@ -240,7 +240,7 @@ impl ByKey {
         let mine = self
             .gathered
             .iter()
-            .filter(|(place, _)| places.contains(place));
+            .filter(|(place, _)| places.contains(**place));
         let dues = mine.map(|(_, gathered)| gathered.take.first_due + linger);
         dues.min_by(f64::total_cmp)
     }

@@ -20,8 +20,8 @@ impl Places {
     }
 
     /// Returns whether a partition is among them.
-    pub(super) fn contains(&self, place: &PartitionPlace) -> bool {
-        self.sorted.binary_search(place).is_ok()
+    pub(super) fn contains(&self, place: PartitionPlace) -> bool {
+        self.sorted.binary_search(&place).is_ok()
     }
 
     /// Returns the partition whose turn it is.

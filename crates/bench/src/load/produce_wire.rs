@@ -137,7 +137,7 @@ fn fields<'a>(rest: &mut &'a [u8], version: i16, mut each: impl FnMut(Answer<'a>
     // Of the header.
     skip_tags(rest, flexible)?;
     for _ in 0..count(rest, flexible)? {
-        let topic = text(rest, flexible)??;
+        let topic = text(rest, flexible)?;
         for _ in 0..count(rest, flexible)? {
             each(Answer {
                 topic,
@@ -183,17 +183,14 @@ fn count(rest: &mut &[u8], flexible: bool) -> Option<usize> {
     (count <= rest.len()).then_some(count)
 }
 
-/// Reads a text, or a null.
-fn text<'a>(rest: &mut &'a [u8], flexible: bool) -> Option<Option<&'a [u8]>> {
+/// Reads a text; a null reads as an empty one.
+fn text<'a>(rest: &mut &'a [u8], flexible: bool) -> Option<&'a [u8]> {
     let bytes = if flexible {
-        uvarint(rest)?.checked_sub(1)
+        uvarint(rest)?.saturating_sub(1)
     } else {
-        usize::try_from(i16::from_be_bytes(*part(rest)?)).ok()
+        usize::try_from(i16::from_be_bytes(*part(rest)?).max(0)).ok()?
     };
-    match bytes {
-        Some(bytes) => rest.split_off(..bytes).map(Some),
-        None => Some(None),
-    }
+    rest.split_off(..bytes)
 }
 
 fn skip_tags(rest: &mut &[u8], flexible: bool) -> Option<()> {

@@ -147,7 +147,7 @@ impl Producer {
         turn: &mut usize,
         worker: &Worker,
     ) -> anyhow::Result<Step> {
-        let mine = |pending: &Pending| places.contains(&pending.place);
+        let mine = |pending: &Pending| places.contains(pending.place);
         if let Some(at) = self.again.iter().position(mine) {
             let pending = self.again.remove(at).map(Box::new);
             return Ok(pending.map_or(Step::End, Step::Send));
@@ -187,7 +187,7 @@ impl Producer {
         let mut at = 0;
         let mut is_any_left = false;
         while let Some(pending) = self.again.get(at) {
-            let is_mine = places.contains(&pending.place);
+            let is_mine = places.contains(pending.place);
             // A partition whose batch does not fit waits: its later ones may not overtake it.
             if !is_mine || !taken.insert(pending.place) || bytes(pending) > room {
                 is_any_left |= is_mine;

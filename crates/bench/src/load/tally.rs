@@ -217,7 +217,7 @@ impl Tally {
         }
     }
 
-    /// Counts a request of which a batch was acknowledged.
+    /// Counts a request with an acknowledged batch.
     pub(super) fn requested(&mut self, now: f64) {
         if now >= self.warmup {
             self.totals.produce.requests += 1;

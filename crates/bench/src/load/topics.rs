@@ -31,8 +31,9 @@ pub fn names(topics: &Topics) -> Vec<String> {
         .collect()
 }
 
-/// Creates the topics and waits until every partition has a leader that serves it; an existing topic
-/// is an error.
+/// Creates the topics and waits until every partition has a leader that serves it.
+///
+/// An existing topic is an error.
 pub async fn create(bootstrap: &str, security: &Security, topics: &Topics) -> anyhow::Result<()> {
     make(bootstrap, security, topics, false).await
 }

@@ -202,7 +202,7 @@ fn a_change_whose_watchdog_was_killed_gets_another_one() {
         watch.orphans(&fake, state.path())
     };
     assert!(orphans().is_empty(), "it may be about to start");
-    assert_eq!(orphans(), [id.clone()]);
+    assert_eq!(orphans(), std::slice::from_ref(&id));
     let lock = std::fs::File::create(state.path().join(format!("{id}.watch"))).unwrap();
     lock.lock().unwrap();
     assert!(orphans().is_empty(), "it runs");

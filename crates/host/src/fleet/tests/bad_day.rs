@@ -144,7 +144,7 @@ fn a_carrier_that_does_not_end_has_reached_nobody() {
     ];
     let command = command.map(str::to_owned);
     program.command = &command;
-    program.within = Duration::from_secs(60);
+    program.within = Duration::from_mins(1);
     assert_eq!(program.carry(&hosts).unwrap()["h1"].code, 0);
 }
 

@@ -24,8 +24,8 @@ use super::table::{PAGE_BYTES, Registration};
 
 /// A mapping of the first `len` bytes of a file, present or not.
 pub(super) struct Mapping {
-    /// Dropped before the pages are unmapped: from then on another mapping may have their addresses,
-    /// and the handler would mark the wrong one of two.
+    /// Dropped before the pages are unmapped: from then on another mapping may have their
+    /// addresses, and the handler would mark the wrong one of two.
     registration: Registration,
     pages: Pages,
     /// Number of live slices.

@@ -1,4 +1,5 @@
-//! When offsets and groups go: by age, with their topic, by request, and never by a jump of the clock.
+//! When offsets and groups go: by age, with their topic, by request, and never by a jump of the
+//! clock.
 
 use bytes::Bytes;
 use wire::messages::{GroupId, OffsetDeleteRequest};

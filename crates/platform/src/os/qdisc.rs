@@ -70,7 +70,7 @@ mod tests {
     fn taken(answer: &[u8]) -> io::Result<(Vec<Qdisc>, bool)> {
         let mut found = Vec::new();
         let more = take(answer, &mut |kind, body| {
-            found.extend(of_message(kind, body))
+            found.extend(of_message(kind, body));
         })?;
         Ok((found, more))
     }

@@ -13,7 +13,6 @@ use platform::Platform as _;
 use platform::os::{EngineChoice, System};
 use platform::runtime::run_shard;
 use serde_json::{Value, json};
-use storage::checkpoint::journal_mark::RingMark;
 use storage::journal::file::{RingRow, ShownChange, look};
 use storage::journal::marked;
 use storage::journal::names::{ring_path, rings_in};
@@ -77,7 +76,7 @@ impl ShowArgs {
         let by_mark = mark.map_or(&*self.path, |mark| mark.rings_dir(&self.path));
         let dir = self.journal_dir.as_deref().unwrap_or(by_mark);
         let counting = mark.map_or(&[][..], |mark| &mark.rings);
-        let of = |shard| counting.iter().find(|ring| ring.shard == shard);
+        let counts = |shard| counting.iter().any(|ring| ring.shard == shard);
         let found = rings_in(disk, dir, id).await?;
         for ring in counting {
             let path = ring_path(dir, id, ring.shard);
@@ -85,7 +84,7 @@ impl ShowArgs {
             anyhow::ensure!(is_there, "{} counts, and is not there", path.display());
         }
         for (path, shard) in &found {
-            self.show_ring(system, path, Some(of(*shard))).await?;
+            self.show_ring(system, path, Some(counts(*shard))).await?;
         }
         if found.is_empty() && self.format == Format::Text {
             super::print(&format!("{}: no journal\n", dir.display()))?;
@@ -93,15 +92,14 @@ impl ShowArgs {
         Ok(())
     }
 
-    /// Shows one ring; `mark` says whether it counts, if that is known.
+    /// Shows one ring; `counts` says whether it does, if that is known.
     async fn show_ring(
         &self,
         system: &System,
         path: &Path,
-        mark: Option<Option<&RingMark>>,
+        counts: Option<bool>,
     ) -> anyhow::Result<()> {
         let mut out = PrintedText::default();
-        let counts = mark.map(|mark| mark.is_some());
         match self.format {
             Format::Text => out.add(&front(path, counts)),
             Format::Json => {

@@ -179,20 +179,20 @@ fn write_commit(file: &mut [u8], header: &Header, head: &mut Head, command: &Com
 async fn replay_twice(disk: SimDisk) {
     let ring = ring_path(Path::new(DIR), ring_id().directory_id, 0);
     let before = disk.contents(&ring).expect("it was put there");
-    let report = replay(&disk).await;
+    let report = replayed(&disk).await;
     let once = segments(&disk);
     check(&report, &once);
     // The segments are durable before the ring's headers are written.
     disk.put(&ring, &before).expect("the disk takes any file");
-    let again = replay(&disk).await;
+    let again = replayed(&disk).await;
     assert_eq!(segments(&disk), once, "a replay is repeated without harm");
     assert_eq!(again.refused.len(), report.refused.len());
-    let none = replay(&disk).await;
+    let none = replayed(&disk).await;
     assert!(none.logs.is_empty() && none.refused.is_empty());
     assert_eq!(segments(&disk), once);
 }
 
-async fn replay(disk: &SimDisk) -> ReplayReport {
+async fn replayed(disk: &SimDisk) -> ReplayReport {
     let platform = SimPlatform::on(disk.clone(), platform::Clock::starting_at(0), 0);
     assert!(platform.disk().list(Path::new(DIR)).await.is_ok());
     let directory = LogDirectory {

@@ -170,18 +170,19 @@ def test_a_backup_under_load_is_one_instant(make_broker, tmp_path, kind, opened_
 
 @pytest.mark.timeout(300)
 def test_backups_while_segments_roll_and_go_and_move(make_broker, tmp_path):
-    """Segments of 64 KiB under full load, with retention, compaction and two tiers: no backup is refused, and each starts."""
+    """Segments of 256 KiB under full load, with retention, compaction and two tiers: no backup is refused, and each starts."""
     tiers = {"storage.tiers": "fast,bulk", "storage.tier.fast.paths": tmp_path / "fast", "storage.tier.fast.capacity": "24MiB",
              "storage.tier.bulk.paths": tmp_path / "bulk", "storage.migrate.threshold": "0.2",
              "log.retention.check.interval.ms": 200, "log.cleaner.backoff.ms": 100, "log.segment.delete.delay.ms": 0}
-    small = {"internal.segment.bytes": "65536", "retention.ms": "-1"}
+    small = {"internal.segment.bytes": "262144", "retention.ms": "-1"}
     with make_broker(Forebay, data=tmp_path / "fast", properties=tiers) as broker:
         client = Client("librdkafka", broker.address)
         client.create_topic(topic="load", partitions=PARTITIONS, configs=small)
         client.create_topic(topic="kept-by-size", partitions=1, configs={**small, "retention.bytes": "1048576"})
         client.create_topic(topic="compacted", partitions=1,
                             configs={**small, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"})
-        load = Load(broker, "load", PARTITIONS, tmp_path / "ledger", 7)
+        # A batch is no longer than a segment.
+        load = Load(broker, "load", PARTITIONS, tmp_path / "ledger", 7, settings={"batch.size": "131072"})
         transactions = Transactions(broker.address)
         ending = threading.Event()
 

@@ -52,8 +52,8 @@ def decode(raw):
 class Load:
     """Starts on construction; `finish` stops it."""
 
-    def __init__(self, broker, topic, partitions, ledger, seed, kinds=tuple(KINDS)):
-        self.broker, self.topic, self.partitions = broker, topic, partitions
+    def __init__(self, broker, topic, partitions, ledger, seed, kinds=tuple(KINDS), settings=None):
+        self.broker, self.topic, self.partitions, self.settings = broker, topic, partitions, settings or {}
         self.lock = threading.Lock()
         self.acked = [{} for _ in range(partitions)]
         self.seen = [{} for _ in range(partitions)]
@@ -85,7 +85,7 @@ class Load:
     def _write(self, kind, seed):
         dice, in_flight = random.Random(seed), [0]
         producer = Producer({**self._common(), "acks": "all", "linger.ms": 1, "message.timeout.ms": 120_000,
-                             "retry.backoff.max.ms": 100, **KINDS[kind]})
+                             "retry.backoff.max.ms": 100, **KINDS[kind], **self.settings})
         while not self.ending.is_set() and self.failure is None:
             if in_flight[0] >= IN_FLIGHT_MAX:
                 producer.poll(0.01)

@@ -236,6 +236,8 @@ END = [
 # Of a stopped broker's directory.
 FILES = [
     Case("check {dir}", brokers=False, only=r"(?m)\d+ damaged, \d+ hints damaged|^damage.*"),
+    Case("journal show {dir}", brokers=False, only="no journal"),
+    Case("recover {dir}", brokers=False, only="no journal counts: its logs have everything"),
     Case("check {home}/copy", brokers=False, only=r"(?m)\d+ damaged|^damage.*"),
     Case("metadata check {dir}", brokers=False, only="sound"),
     Case("metadata show {dir}", brokers=False, only="log.cleaner.threads"),

@@ -138,8 +138,9 @@ mod tests {
 
     use super::*;
 
+    /// Where a test has the log written.
     #[derive(Clone, Default)]
-    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+    pub(super) struct LogBuffer(pub(super) Arc<Mutex<Vec<u8>>>);
 
     impl io::Write for LogBuffer {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -105,23 +105,9 @@ impl<W: io::Write> io::Write for GradedWriter<W> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::MetadataExt as _;
-    use std::sync::{Arc, Mutex};
 
+    use super::super::tests::LogBuffer;
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct LogBuffer(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for LogBuffer {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     fn logged(to_journal: bool) -> String {
         let kept = LogBuffer::default();

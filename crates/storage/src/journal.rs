@@ -116,7 +116,9 @@ impl Incarnation {
         Self(*candidates.iter().find(fits).unwrap_or(&1)) // Of three, two are refused at most.
     }
 
-    /// Returns what tells it from the numbers of other uses, and does not lead back to it.
+    /// Returns what tells it from the numbers of other uses.
+    ///
+    /// 2^32 numbers have the same, so whoever reads it cannot forge a commit.
     fn fingerprint(self) -> u32 {
         wire::crc::crc32c(&self.0.to_be_bytes())
     }

@@ -301,8 +301,11 @@ def foreign(run, step, names, *options):
 
 def build(run):
     """What is run as it is released, by one command: packages that are asked for one by one differ in features, and are compiled again."""
-    examples = [f"--example={name}" for suite, name in (("sweep", "sweep"), ("report", "sample_reports")) if suite in run.suites]
-    packages = ["-p", "forebay-server", *(["-p", "forebay-bench", "--bin", "forebay"] if examples else []), *examples]
+    examples = [f"--example={name}" for suite, name in (("sweep", "sweep"), ("report", "sample_reports"), ("guard", "paths"))
+                if suite in run.suites]
+    packages = ["-p", "forebay-server"]
+    if examples:
+        packages += ["-p", "forebay-bench", "-p", "forebay-broker", "--bin", "forebay", *examples]
     run.step("build", ["cargo", "build", "--release", "--locked", *packages], count=nothing)
     run.built = True
 

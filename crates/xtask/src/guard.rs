@@ -1,7 +1,7 @@
 //! Guards the hot paths: counts the instructions of each, and compares them with the recorded
 //! count.
 //!
-//! Counts are of the `dist` build of `broker/examples/paths.rs` under valgrind's callgrind: the
+//! Counts are of the `release` build of `broker/examples/paths.rs` under valgrind's callgrind: the
 //! difference between a run and one with twice the repetitions, so that preparation does not count.
 //! They repeat to a fraction of a percent, whatever else the machine does. They differ with the
 //! compiler, the C library, valgrind and AVX2, so a record names all of them, and counts are

@@ -51,7 +51,7 @@ impl HotPath {
 ///
 /// It is run by this name from there: the length of a program's name moves what the allocator finds
 /// in its memory at the start, and with it the counts by up to 1 %.
-const PROGRAM: &str = "dist/examples/paths";
+const PROGRAM: &str = "release/examples/paths";
 
 /// The built example.
 pub(super) struct Paths {
@@ -76,11 +76,17 @@ impl Paths {
         let arguments = [
             "build",
             "-q",
-            "--profile",
-            "dist",
+            "--release",
             "--locked",
+            // The packages of the tests' own build: alone, the example would have other features, and be compiled again.
+            "-p",
+            "forebay-server",
+            "-p",
+            "forebay-bench",
             "-p",
             "forebay-broker",
+            "--bin",
+            "forebay",
             "--example",
             "paths",
         ];
@@ -130,7 +136,7 @@ impl Paths {
     }
 }
 
-/// Describes what counts depend on beside the code: compiler, C library, valgrind and AVX2.
+/// Describes what counts depend on beside the code: compiler, C library, valgrind, AVX2 and profile.
 pub(super) fn environment() -> anyhow::Result<String> {
     let rustc = said_by("rustc", &["--version"])?;
     let rustc = rustc
@@ -144,7 +150,7 @@ pub(super) fn environment() -> anyhow::Result<String> {
         .is_ok_and(|facts| facts.split_whitespace().any(|word| word == "avx2"));
     let vectors = if avx2 { "avx2" } else { "no avx2" };
     Ok(format!(
-        "rustc {rustc} {} {} {vectors}",
+        "rustc {rustc} {} {} {vectors} release",
         libc.trim(),
         valgrind.trim()
     ))

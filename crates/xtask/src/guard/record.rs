@@ -14,7 +14,7 @@ const TOLERANCE: u64 = 10;
 pub(super) struct Row {
     pub(super) date: String,
     pub(super) commit: String,
-    /// Compiler, C library, valgrind and AVX2.
+    /// Compiler, C library, valgrind, AVX2 and profile; without one it is `dist`.
     pub(super) environment: String,
     pub(super) path: String,
     /// The unit of the count.

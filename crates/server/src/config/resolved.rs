@@ -7,36 +7,37 @@
 mod admin;
 mod audit;
 mod authorizer;
+mod broker_options;
+mod directories;
 mod groups;
 mod journal;
 mod listeners;
 mod login;
 mod network;
 mod oauth;
+mod process;
 mod shown;
 mod tiers;
 mod tls;
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ::tls::ServerTlsSettings;
 use broker::authorizer::Authorizer;
 use broker::log_dirs::OperatorConsent;
-use broker::node_config::CordonedDirs;
 use broker::options::EnforcedMetadata;
-use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
-use broker::quota::Windows;
+use broker::options::{BrokerOptions, Endpoint};
 use broker::session::SecurityProtocol;
-use platform::clock::steps::StepSettings;
 use wire::types::NodeId;
 
 pub use self::admin::{AdminAuth, AdminSettings};
 pub use self::tls::ListenerSecurity;
 use super::address::{self, Address};
 use super::cpus;
+#[cfg(test)]
 use super::keys;
 use super::problem::{Problem, Warning};
 use super::providers;
@@ -173,7 +174,7 @@ impl Settings {
     pub fn judge(raw: &RawSettings, machine: &Machine) -> CheckedSettings {
         let (mut warnings, mut problems) = (Vec::new(), Vec::new());
         let values = Values::check(raw, &mut warnings, &mut problems);
-        check_process(&values, &mut problems);
+        process::check_process(&values, &mut problems);
         let (listeners, advertised, protocols) =
             listeners::resolve(&values, machine, &mut problems);
         let said = (&mut warnings, &mut problems);
@@ -184,10 +185,10 @@ impl Settings {
             authorizer,
         } = Security::resolve(&values, &listeners, &protocols, said);
         let tiers = tiers::resolve(&values, &mut problems);
-        let log_dirs = log_dirs(&values, tiers.as_ref());
-        check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
-        check_metadata_dir(&values, &log_dirs, &mut warnings);
-        let owned = owned_dirs(&log_dirs, tiers.as_ref());
+        let log_dirs = directories::log_dirs(&values, tiers.as_ref());
+        directories::check_cordoned(&values, &log_dirs, tiers.as_ref(), &mut problems);
+        directories::check_metadata_dir(&values, &log_dirs, &mut warnings);
+        let owned = directories::owned_dirs(&log_dirs, tiers.as_ref());
         let audit = audit::resolve(&values, &owned, (&mut warnings, &mut problems));
         let node = node_id(&values, &mut problems);
         let network = NetworkSettings::resolve(&values, &listeners, machine, &mut problems);
@@ -225,7 +226,7 @@ impl Settings {
                 logins: logins.listeners,
                 authorizer,
                 journal,
-                ..broker_options(&values, machine)
+                ..broker_options::broker_options(&values, machine)
             },
             security: ListenerSecurity::of(&protocols, encrypted),
             tls_reload_interval: milliseconds(values.int("ssl.reload.interval.ms")),
@@ -439,132 +440,6 @@ fn node_id(values: &Values, problems: &mut Vec<Problem>) -> Option<i32> {
     node.or(broker).and_then(|id| i32::try_from(id).ok())
 }
 
-fn log_dirs(values: &Values, tiers: Option<&TierSettings>) -> Vec<PathBuf> {
-    if let Some(first) = tiers.and_then(|tiers| tiers.tiers.first()) {
-        return first.paths.iter().map(|path| path.dir.clone()).collect();
-    }
-    let key = if values.is_given("log.dirs") {
-        "log.dirs"
-    } else {
-        "log.dir"
-    };
-    let mut dirs: Vec<PathBuf> = Vec::new();
-    for dir in values.list(key).into_iter().map(PathBuf::from) {
-        if !dirs.contains(&dir) {
-            dirs.push(dir);
-        }
-    }
-    dirs
-}
-
-/// Returns every directory that the broker keeps its data in: those of logs, and of all tiers.
-fn owned_dirs(log_dirs: &[PathBuf], tiers: Option<&TierSettings>) -> Vec<PathBuf> {
-    let tiers = tiers.iter().flat_map(|tiers| &tiers.tiers);
-    let paths = tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.clone()));
-    let mut all: Vec<PathBuf> = paths.chain(log_dirs.iter().cloned()).collect();
-    all.sort();
-    all.dedup();
-    all
-}
-
-/// Checks that `cordoned.log.dirs` names only configured directories.
-fn check_cordoned(
-    values: &Values,
-    log_dirs: &[PathBuf],
-    tiers: Option<&TierSettings>,
-    problems: &mut Vec<Problem>,
-) {
-    let all = owned_dirs(log_dirs, tiers);
-    let key = "cordoned.log.dirs";
-    if let CordonedDirs::Only(dirs) = CordonedDirs::parse(&values.string(key))
-        && !dirs.iter().all(|dir| all.contains(dir))
-    {
-        let names: Vec<_> = all.iter().map(|dir| dir.display().to_string()).collect();
-        problems.push(values.problem(key, format!("must be *, or some of {}", names.join(", "))));
-    }
-}
-
-/// Warns about a directory of the metadata log that is none of `log.dirs`: the broker
-/// does not look there.
-fn check_metadata_dir(values: &Values, log_dirs: &[PathBuf], warnings: &mut Vec<Warning>) {
-    let Some(entry) = values.entry("metadata.log.dir") else {
-        return;
-    };
-    let wanted = normal(Path::new(entry.text()));
-    if !entry.text().is_empty() && !log_dirs.iter().any(|dir| normal(dir) == wanted) {
-        let why = "the metadata log is looked for in log.dirs only: what is in this directory is not found";
-        let advice = "name it in log.dirs, too";
-        warnings.push(Warning::of(entry, why.into()).seen_by_clients(advice));
-    }
-}
-
-/// Returns an absolute path without `.` and `..`, by its text alone; links are not followed.
-fn normal(path: &Path) -> PathBuf {
-    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let mut normal = PathBuf::new();
-    for part in absolute.components() {
-        if part == Component::ParentDir {
-            normal.pop();
-        } else {
-            normal.push(part);
-        }
-    }
-    normal
-}
-
-/// Refuses what is wrong whatever the listeners and directories are.
-fn check_process(values: &Values, problems: &mut Vec<Problem>) {
-    check_roles(values, problems);
-    check_order(values, problems);
-    groups::check(values, problems);
-    if let Err(allowed) = cpus::parse(&values.string(cpus::KEY)) {
-        problems.push(values.problem(cpus::KEY, allowed));
-    }
-    let level = values.string("log.level");
-    if level.parse::<tracing_subscriber::EnvFilter>().is_err() {
-        problems.push(values.problem("log.level", "must be a level or a list of filters"));
-    }
-}
-
-/// Refuses a node without both roles, and more than one controller.
-///
-/// A node under separate controllers would need a quorum client; refusing is better than forming a
-/// cluster of its own.
-fn check_roles(values: &Values, problems: &mut Vec<Problem>) {
-    let roles = values.list("process.roles");
-    if !(roles.contains(&"broker") && roles.contains(&"controller")) {
-        let allowed =
-            "must be broker,controller: a node under separate controllers is not there yet";
-        problems.push(values.problem("process.roles", allowed));
-    }
-    for key in [
-        "controller.quorum.voters",
-        "controller.quorum.bootstrap.servers",
-    ] {
-        if values.list(key).len() > 1 {
-            problems
-                .push(values.problem(key, "must name this node only: clusters are not there yet"));
-        }
-    }
-}
-
-fn check_order(values: &Values, problems: &mut Vec<Problem>) {
-    let least = values.int("group.min.session.timeout.ms");
-    if values.int("group.max.session.timeout.ms") < least {
-        let allowed = format!("must be at least group.min.session.timeout.ms={least}");
-        problems.push(values.problem("group.max.session.timeout.ms", allowed));
-    }
-    for key in [
-        "log.retention.ms",
-        "log.retention.minutes",
-        "log.retention.hours",
-    ] {
-        if values.number(key) == Some(0) {
-            problems.push(values.problem(key, "must be -1 or at least 1"));
-        }
-    }
-}
-
 fn admin_listener(values: &Values, problems: &mut Vec<Problem>) -> Option<(String, u16)> {
     let text = values
         .text("admin.listener")
@@ -574,83 +449,6 @@ fn admin_listener(values: &Values, problems: &mut Vec<Problem>) -> Option<(Strin
         problems.push(values.problem("admin.listener", "must be host:port, or empty"));
     }
     parsed
-}
-
-/// Returns the options of the broker, except what is known only later: node id, endpoints and
-/// directories.
-fn broker_options(values: &Values, machine: &Machine) -> BrokerOptions {
-    let shards = values.number("num.shards").map_or(machine.cores, size);
-    let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
-    BrokerOptions {
-        node_id: NodeId(0),
-        rack: values
-            .text("broker.rack")
-            .filter(|rack| !rack.is_empty())
-            .map(str::to_owned),
-        endpoints: Vec::new(),
-        logins: BTreeMap::new(),
-        authorizer: None,
-        audit: broker::audit::Audit::default(),
-        stores: None,
-        log_dirs: Vec::new(),
-        tiers: Vec::new(),
-        lower_dirs: Vec::new(),
-        journal: None,
-        auto_create_topics: values.is("auto.create.topics.enable"),
-        delete_topics: values.is("delete.topic.enable"),
-        num_partitions: narrow("num.partitions"),
-        default_replication_factor: i16::try_from(values.int("default.replication.factor"))
-            .unwrap_or(i16::MAX),
-        fetch_bytes_max: size(values.int("fetch.max.bytes")),
-        fetch_sessions_max: size(values.int("max.incremental.fetch.session.cache.slots")),
-        retention_check: milliseconds(values.int("log.retention.check.interval.ms")),
-        checkpoint_interval: milliseconds(
-            values.int("replica.high.watermark.checkpoint.interval.ms"),
-        ),
-        group: groups::options(values, machine.memory_bytes, shards),
-        transaction: transaction_options(values),
-        quota: QuotaOptions {
-            rates: windows(values, "quota.window.num", "quota.window.size.seconds"),
-            mutations: windows(
-                values,
-                "controller.quota.window.num",
-                "controller.quota.window.size.seconds",
-            ),
-        },
-        telemetry_bytes_max: size(values.int("telemetry.max.bytes")),
-        metadata_snapshot_bytes: values
-            .int("metadata.log.max.record.bytes.between.snapshots")
-            .unsigned_abs(),
-        clock: StepSettings {
-            threshold_ms: values.int("clock.step.threshold.ms"),
-            hold_ms: values.int("clock.step.hold.ms"),
-        },
-        metadata_reserve_bytes: values.int("metadata.log.reserve.bytes").unsigned_abs(),
-        static_settings: shown::static_settings(values),
-        config_keys: keys::for_broker(&values.list("storage.tiers")),
-    }
-}
-
-fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
-    Windows {
-        samples: u32::try_from(values.int(samples)).unwrap_or(1),
-        window: Duration::from_secs(values.int(seconds).unsigned_abs()),
-    }
-}
-
-fn transaction_options(values: &Values) -> TransactionOptions {
-    let narrow = |name| i32::try_from(values.int(name)).unwrap_or(i32::MAX);
-    let wait = |name| milliseconds(values.int(name));
-    TransactionOptions {
-        partitions: narrow("transaction.state.log.num.partitions"),
-        segment_bytes: narrow("transaction.state.log.segment.bytes"),
-        timeout_max: wait("transaction.max.timeout.ms"),
-        id_expiration: wait("transactional.id.expiration.ms"),
-        abort_check: wait("transaction.abort.timed.out.transaction.cleanup.interval.ms"),
-        expiration_check: wait("transaction.remove.expired.transaction.cleanup.interval.ms"),
-        producer_expiration_check: wait("producer.id.expiration.check.interval.ms"),
-        verify_partitions: values.is("transaction.partition.verification.enable"),
-    }
 }
 
 #[cfg(test)]

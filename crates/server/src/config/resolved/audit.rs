@@ -10,7 +10,8 @@ use broker::audit::{AuditClass, AuditClasses};
 
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
-use super::{milliseconds, normal, size};
+use super::directories::normal;
+use super::{milliseconds, size};
 use crate::audit::AuditSettings;
 
 const PATH: &str = "audit.path";

@@ -11,7 +11,8 @@ use storage::journal::RingSize;
 
 use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
-use super::{LAND_AFTER, LAND_BYTES, TierSettings, normal};
+use super::directories::normal;
+use super::{LAND_AFTER, LAND_BYTES, TierSettings};
 
 const BYTES: &str = "journal.bytes";
 const DIR: &str = "journal.dir";

@@ -12,7 +12,7 @@ ROW = 26
 PLOT_LEFT, PLOT_TOP, LEGEND_LINE = 66, 34, 15
 COLOURS = ["#3d7ddb", "#d9741f", "#2f9e57", "#b84bb0", "#b3902a", "#3aa7b0", "#cf4646", "#7562d1", "#6d8a2c", "#8a6d5a"]
 STYLE = """
-text{font:12px Inter,system-ui,sans-serif;fill:#24292f}.dim{fill:#656d76;font-size:10.5px}.title{font-weight:600;font-size:11.5px}
+text{font:12px Inter,system-ui,sans-serif;fill:#24292f}.dim{fill:#656d76;font-size:10.5px}.title{font-weight:600;font-size:11.5px}.tight{font-size:9.8px}
 .page{fill:#f4f5f7}.panel{fill:#fff;stroke:#d8dce1}.grid{stroke:#e6e8eb}.board{font-size:17px;font-weight:600}
 .row{font-size:13px;font-weight:600}.big{font-size:26px;font-weight:600}.line{fill:none;stroke-width:1.4;stroke-linejoin:round}
 .on{fill:#fff}
@@ -108,7 +108,9 @@ def stat(panel, series, width, tall, *_):
     """The last values as large figures, coloured by their thresholds."""
     unit = panel["fieldConfig"]["defaults"].get("unit", "short")
     shown = [(name, last(points)) for name, points in series if last(points) is not None][:4]
-    title = text(10, 20, fitting(panel["title"], width - 12, 6.6), "title")
+    # In fonts that are wider than Inter, too.
+    is_tight = 7.4 * len(panel["title"]) > width - 12
+    title = text(10, 20, fitting(panel["title"], width - 12, 6.4), "title tight" if is_tight else "title")
     if not shown:
         return [title, text(width / 2, tall / 2 + 14, "no data", "dim", "middle")]
     parts, whole = [], panel["options"].get("colorMode") == "background"

@@ -18,7 +18,7 @@ class Busy:
         self.broker = Forebay(home=home, data=home / "fast", properties={
             "admin.listener": self.admin, "storage.tiers": "fast,bulk",
             "storage.tier.fast.paths": home / "fast", "storage.tier.fast.capacity": "32MiB",
-            "storage.tier.bulk.paths": home / "bulk", "storage.tier.bulk.capacity": "512MiB",
+            "storage.tier.bulk.paths": home / "bulk", "storage.tier.bulk.capacity": "2GiB",
             "storage.migrate.residency.ms": 0, "storage.migrate.heat.ms": 0, "log.segment.bytes": 2 * MIB,
             "log.retention.bytes": 64 * MIB, "log.retention.check.interval.ms": 5000, "log.cache.bytes": 16 * MIB,
             "num.shards": 2, "replica.high.watermark.checkpoint.interval.ms": 1000,

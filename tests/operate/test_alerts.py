@@ -13,7 +13,7 @@ from confluent_kafka import Consumer
 from clients.client import Client, record
 from crash import scratch_disk
 from crash.scratch_disk import ScratchDisk
-from operate import prometheus
+from operate import elsewhere, prometheus
 from operate.prometheus import Prometheus
 from peers.broker import Forebay, forebay_binary
 from peers.process import free_port, wait_until
@@ -114,6 +114,20 @@ def test_min_insync_replicas_of_a_topic_with_one_replica(watched):
     at_least = 'kafka_cluster_partition_atminisr{topic="orders"} == 1'
     wait_until(lambda: one.prometheus.query(at_least), "the topic to be scraped", 30, every=0.5)
     assert alerts(one) == set()
+
+
+def test_min_insync_replicas_of_a_partition_with_replicas_elsewhere(watched):
+    """A directory that comes from a cluster: its metadata name replicas on brokers that are not here."""
+    one = watched()
+    one.cli("topic", "create", "orders", "-s", "min.insync.replicas=2")
+    one.cli("topic", "produce", "orders", "a")
+    assert one.broker.stop() == 0
+    elsewhere.give_replicas(one.broker.data, "orders", [1, 2, 3])
+    one.broker.start()
+    one.prometheus.wait_for("ForebayUnderMinIsr")
+    one.cli("topic", "produce", "orders", "b", "--acks", "all")
+    one.cli("topic", "alter", "orders", "-s", "min.insync.replicas=1")
+    wait_until(lambda: "ForebayUnderMinIsr" not in alerts(one), "the alert to end", 60, every=0.5)
 
 
 def test_a_full_disk(watched, disk):

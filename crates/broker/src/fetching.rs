@@ -1,11 +1,14 @@
-//! Reads many partitions for one fetch: estimate, wait once if it is too little, read.
+//! Reads many partitions for one fetch: look, wait if it is too little, read.
 //!
 //! Invariants: the wait ends at the deadline, when enough bytes are readable, or when a partition
 //! has an error, never by polling; the byte limit of the request is shared out in the order of the
-//! partitions; the first batch that is due is returned whole, whatever its size. Estimating uses
+//! partitions; the first batch that is due is returned whole, whatever its size. Looking uses
 //! memory only; only [`read`] uses disks. A dropped fetch ends everywhere, including its waits and
 //! reads on other shards. A wait at many partitions takes many times the memory of its request:
 //! without that memory, the fetch is answered immediately with the bytes that are there.
+//!
+//! Consumers of quiet topics cost little more than the threads that they wake: of one other shard,
+//! a fetch that gets nothing asks once, and the answer comes at its deadline.
 //!
 //! The caller must name each partition once.
 
@@ -18,6 +21,7 @@
     )
 )]
 
+mod looking;
 mod waiting;
 
 use std::net::IpAddr;
@@ -36,13 +40,13 @@ use wire::types::{ErrorCode, LeaderEpoch, Offset};
 use crate::Broker;
 use crate::answers::HeldBytes;
 use crate::fetch_session::PartitionFetch;
-use crate::join::first;
 use crate::many::RequestPlace;
 use crate::partition::{Isolation, Partition};
-use crate::rests::{Rests, each};
+use crate::rests::each;
 use crate::route::{Target, at_partitions_abandoned};
 
-use waiting::{WaitingPartition, sleep_until_more};
+use looking::{Estimate, Looks, any_urgent, bytes_of, estimate_at, look_everywhere, look_here};
+use waiting::{WaitEnd, wait};
 
 /// Memory of each partition of a waiting fetch, about: its parameters and its state, on both
 /// shards, its place among the waiters and its name.
@@ -83,16 +87,6 @@ pub(crate) struct FetchedPartitions {
 }
 
 pub(crate) type Item = (Result<Target, ErrorCode>, PartitionFetch);
-
-/// The bytes that a partition can return now.
-#[derive(Clone, Copy)]
-struct Estimate {
-    bytes: usize,
-    /// Readable end at the time of the estimate.
-    end: Offset,
-    /// True if the client's log diverges, which is answered immediately, and instead of records.
-    diverges: bool,
-}
 
 /// Fetches `items` in order, on the one shard that owns them all, or from here.
 ///
@@ -148,27 +142,37 @@ async fn wait_and_read<P: Platform>(
         broker.answers.wait(waits, limits.peer)
     };
     let mut waiting = None;
+    let mut known = look_here(broker, &items, limits.isolation).await;
+    // Of one other shard, the wait itself tells what is there: to ask first would wake it twice.
+    if asks_several_others(broker, &items) {
+        known = fill(broker, &items, known, limits.isolation).await;
+    }
     let estimates = loop {
-        let estimates = estimate(broker, &items, limits.isolation).await;
-        let bytes = estimates.iter().flatten().map(|estimate| estimate.bytes);
-        let bytes = bytes.fold(0, usize::saturating_add);
-        let urgent = |estimate: &Result<Estimate, _>| {
-            estimate.as_ref().map_or(true, |estimate| estimate.diverges)
-        };
+        let bytes = bytes_of(known.iter().flatten());
         let enough = bytes >= limits.bytes_min || items.is_empty();
-        let due = enough || estimates.iter().any(urgent);
-        if due || broker.platform.clock().now() >= limits.deadline {
-            break estimates;
+        let due = enough
+            || any_urgent(known.iter().flatten())
+            || broker.platform.clock().now() >= limits.deadline;
+        if !due {
+            waiting = waiting.or_else(may_wait);
         }
-        waiting = waiting.or_else(may_wait);
-        if waiting.is_none() {
-            break estimates;
+        if due || waiting.is_none() {
+            break whole(fill(broker, &items, known, limits.isolation).await).await;
         }
         let missing = limits.bytes_min.saturating_sub(bytes);
         let had_place = place.take().is_some();
-        wait(broker, &items, &estimates, missing, limits).await;
+        let (looks, ended) = wait(broker, &items, &known, missing, limits).await;
         if had_place {
             *place = Some(broker.place(limits.peer).await);
+        }
+        known = looks;
+        match ended {
+            // All shards have answered what can be answered without records.
+            WaitEnd::Deadline => break whole(known).await,
+            WaitEnd::Progress => {
+                known = over(look_here(broker, &items, limits.isolation).await, known).await;
+                known = fill(broker, &items, known, limits.isolation).await;
+            }
         }
     };
     let mut read = pin!(read(broker, &items, &estimates, limits));
@@ -189,95 +193,50 @@ async fn wait_and_read<P: Platform>(
     fetched
 }
 
-async fn estimate<P: Platform>(
-    broker: &Rc<Broker<P>>,
-    items: &[Item],
-    isolation: Isolation,
-) -> Vec<Result<Estimate, ErrorCode>> {
-    let items = each(items, Clone::clone).await;
-    at_partitions_abandoned(broker, items, move |_, partition, wanted| {
-        std::future::ready(estimate_at(&partition, wanted, isolation))
+/// Returns true if partitions of more than one other shard are among the items.
+fn asks_several_others<P: Platform>(broker: &Broker<P>, items: &[Item]) -> bool {
+    let shards = &broker.shards;
+    let targets = items.iter().filter_map(|(target, _)| target.as_ref().ok());
+    let owners = targets.map(|target| shards.owner(target.0, target.1));
+    let mut others = owners.filter(|owner| *owner != shards.me());
+    shards.count() > 2
+        && others
+            .next()
+            .is_some_and(|one| others.any(|other| other != one))
+}
+
+/// Puts later looks over earlier ones.
+async fn over(earlier: Looks, later: Looks) -> Looks {
+    assert_eq!(earlier.len(), later.len(), "each partition has its place");
+    each(earlier.into_iter().zip(later), |(earlier, later)| {
+        later.or(earlier)
     })
     .await
 }
 
-fn estimate_at<P: Platform>(
-    partition: &Partition<P>,
-    wanted: PartitionFetch,
-    isolation: Isolation,
-) -> Result<Estimate, ErrorCode> {
-    // A partition that was resigned makes no progress: a fetch would wait for it without end.
-    if partition.is_closed() {
-        return Err(ErrorCode::NotLeaderOrFollower);
-    }
-    partition.check_epoch(wanted.current_leader_epoch)?;
-    let from = wanted.fetch_offset;
-    if from < partition.log.log_start_offset() || from > partition.log.log_end_offset() {
-        return Err(ErrorCode::OffsetOutOfRange);
-    }
-    let end = partition.readable_end(isolation);
-    let diverges = partition
-        .divergence(wanted.last_fetched_epoch, from)?
-        .is_some();
-    let bytes = if diverges {
-        0
-    } else {
-        let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
-        partition.log.available_bytes(from, end, bytes_max)
-    };
-    Ok(Estimate {
-        bytes,
-        end,
-        diverges,
-    })
-}
-
-/// Sleeps until the partitions have `missing` bytes more than estimated, one of them changes its
-/// state, or the deadline passes.
-async fn wait<P: Platform>(
+/// Asks all shards if something is not known.
+async fn fill<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
-    estimates: &[Result<Estimate, ErrorCode>],
-    missing: usize,
-    limits: FetchLimits,
-) {
-    assert_eq!(items.len(), estimates.len(), "each partition is estimated");
-    let mut by_shard: Vec<Vec<WaitingPartition>> = vec![Vec::new(); broker.shards.count()];
-    let mut rests = Rests::new();
-    for ((target, wanted), estimate) in items.iter().zip(estimates) {
-        if let (Ok(target), Ok(estimate)) = (target, estimate) {
-            let Some(seen) = by_shard.get_mut(broker.shards.owner(target.0, target.1)) else {
-                unreachable!("an owner is one of the shards");
-            };
-            let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
-            seen.push(WaitingPartition {
-                target: *target,
-                end: estimate.end,
-                room: bytes_max.saturating_sub(estimate.bytes),
-            });
-        }
-        rests.item().await;
+    known: Looks,
+    isolation: Isolation,
+) -> Looks {
+    if known.iter().all(Option::is_some) {
+        return known;
     }
-    let asked = by_shard.iter().filter(|seen| !seen.is_empty()).count();
-    // Until a shard has its share of the missing bytes, all shards together have fewer than the
-    // missing bytes.
-    let Some(share) = missing.checked_div(asked) else {
-        unreachable!("a fetch that waits has a partition to wait for");
+    let asked = Box::pin(look_everywhere(broker, items, isolation)).await;
+    over(each(asked, Some).await, known).await
+}
+
+/// Returns what is known of all partitions.
+async fn whole(known: Looks) -> Vec<Result<Estimate, ErrorCode>> {
+    let look = |look: Option<Result<Estimate, ErrorCode>>| {
+        let Some(look) = look else {
+            unreachable!("each partition was looked at");
+        };
+        look
     };
-    let share = share.max(1);
-    let sleeping = by_shard
-        .into_iter()
-        .enumerate()
-        .filter(|(_, seen)| !seen.is_empty());
-    let calls = sleeping.map(|(shard, seen)| {
-        broker
-            .shards
-            .call_abandoned(shard, move |broker| async move {
-                sleep_until_more(&broker, &seen, share, limits).await;
-            })
-    });
-    // After the deadline, the fetch continues as with data.
-    let _ = timeout_at(limits.deadline, first(calls)).await;
+    each(known, look).await
 }
 
 /// Reads the estimated bytes, within the request's limit.
@@ -288,6 +247,10 @@ async fn read<P: Platform>(
     limits: FetchLimits,
 ) -> FetchedPartitions {
     assert_eq!(items.len(), estimates.len(), "each partition is estimated");
+    if let Some(partitions) = answered(estimates, limits.isolation).await {
+        let aside = None;
+        return FetchedPartitions { partitions, aside };
+    }
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
         due.min(usize::try_from(wanted.max_bytes).unwrap_or(0))
@@ -302,14 +265,18 @@ async fn read<P: Platform>(
             .min(usize::try_from(wanted.max_bytes).unwrap_or(0));
         let whole = due > 0 && std::mem::take(&mut first_due);
         left = left.saturating_sub(bytes);
-        (*target, (*wanted, bytes, whole))
+        let counted = estimate.as_ref().is_ok_and(|it| it.answered.is_some());
+        (*target, (*wanted, bytes, whole, counted))
     };
     let shares = each(items.iter().zip(estimates), share).await;
     let isolation = limits.isolation;
     let partitions = at_partitions_abandoned(
         broker,
         shares,
-        move |_, partition, (wanted, bytes, whole)| async move {
+        move |_, partition, (wanted, bytes, whole, counted)| async move {
+            if !counted {
+                partition.metrics.fetch_requests.add(1);
+            }
             read_at(&partition, wanted, isolation, bytes, whole).await
         },
     );
@@ -317,6 +284,24 @@ async fn read<P: Platform>(
         partitions: partitions.await,
         aside,
     }
+}
+
+/// Returns the answers if the last look has given all of them: no shard is asked again.
+async fn answered(
+    estimates: &[Result<Estimate, ErrorCode>],
+    isolation: Isolation,
+) -> Option<Vec<Result<FetchedPartition, ErrorCode>>> {
+    let ends = |estimate: &Result<Estimate, _>| estimate.as_ref().ok()?.answered;
+    if estimates.is_empty() || estimates.iter().any(|estimate| ends(estimate).is_none()) {
+        return None;
+    }
+    let answer = |estimate| {
+        let Some(ends) = ends(estimate) else {
+            unreachable!("all have been answered");
+        };
+        Ok(ends.with(isolation))
+    };
+    Some(each(estimates, answer).await)
 }
 
 /// Returns the total bytes of slices.
@@ -359,7 +344,6 @@ async fn read_at<P: Platform>(
     bytes: usize,
     whole: bool,
 ) -> Result<FetchedPartition, ErrorCode> {
-    partition.metrics.fetch_requests.add(1);
     let end = estimate_at(partition, wanted, isolation)
         .inspect_err(|_| partition.metrics.failed_fetch_requests.add(1))?
         .end;

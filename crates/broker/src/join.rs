@@ -142,20 +142,27 @@ impl Bell {
     }
 }
 
-/// Completes as soon as one of the futures completes.
-pub(crate) async fn first<F: Future>(futures: impl IntoIterator<Item = F>) {
-    let mut futures: Vec<Pin<Box<F>>> = futures.into_iter().map(Box::pin).collect();
+/// Completes when all futures have, or as soon as one completes with a result for which `goes_on`
+/// is false. Returns the results there are.
+pub(crate) async fn all_while<F: Future>(
+    futures: impl IntoIterator<Item = F>,
+    goes_on: impl Fn(&F::Output) -> bool,
+) -> Vec<Option<F::Output>> {
+    let slots = futures.into_iter().map(Box::pin).map(JoinSlot::Waiting);
+    let mut slots: Vec<JoinSlot<F>> = slots.collect();
     std::future::poll_fn(|context| {
-        let ready = futures
-            .iter_mut()
-            .any(|future| future.as_mut().poll(context).is_ready());
-        if ready {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        let all = poll_all(&mut slots, context);
+        let over = slots
+            .iter()
+            .any(|slot| matches!(slot, JoinSlot::Done(output) if !goes_on(output)));
+        if over { Poll::Ready(()) } else { all }
     })
     .await;
+    let done = |slot| match slot {
+        JoinSlot::Done(output) => Some(output),
+        JoinSlot::Waiting(_) => None,
+    };
+    slots.into_iter().map(done).collect()
 }
 
 #[cfg(test)]
@@ -209,6 +216,27 @@ mod tests {
                 panic!("{count} have ended");
             };
             assert!(results.into_iter().map(Result::unwrap).eq(0..count));
+        }
+    }
+
+    #[test]
+    fn all_while_ends_with_the_first_that_does_not_go_on() {
+        for last in 0..3_usize {
+            let (ends, futures): (Vec<_>, Vec<_>) = (0..3).map(|_| oneshot::channel()).unzip();
+            let goes_on = |output: &Result<usize, _>| output != &Ok(last);
+            let mut all = std::pin::pin!(all_while(futures, goes_on));
+            let task = Task::new();
+            let mut ends = ends.into_iter();
+            for (index, end) in ends.by_ref().take(last + 1).enumerate() {
+                assert!(task.poll(all.as_mut()).is_pending());
+                end.send(index).unwrap();
+            }
+            let Poll::Ready(results) = task.poll(all.as_mut()) else {
+                panic!("{last} has ended it");
+            };
+            let expected = (0..3).map(|index| (index <= last).then_some(Ok(index)));
+            assert!(results.into_iter().eq(expected), "{last}");
+            assert_eq!(ends.len(), 2 - last);
         }
     }
 

@@ -8,7 +8,7 @@
 //! sent by a request that holds a permit of the connection's byte budget, or by one of a fixed set
 //! of background loops.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
@@ -31,6 +31,7 @@ pub struct Shards<P: platform::Platform> {
     // Bounded: tasks of requests in flight, `queued.max.request.bytes`.
     peers: Vec<mpsc::UnboundedSender<Task<P>>>,
     local: OnceCell<Weak<Broker<P>>>,
+    sent: Cell<u64>,
 }
 
 /// The tasks that other shards have sent to this one.
@@ -66,6 +67,7 @@ impl<P: platform::Platform> Seat<P> {
                 me,
                 peers,
                 local: OnceCell::new(),
+                sent: Cell::new(0),
             },
             Inbox(inbox),
         )
@@ -83,6 +85,11 @@ impl<P: platform::Platform> Shards<P> {
         self.peers.len()
     }
 
+    /// Returns the number of tasks that this shard has sent to others: each may wake a thread.
+    pub fn sent(&self) -> u64 {
+        self.sent.get()
+    }
+
     /// Returns the shard that owns a partition.
     ///
     /// The result changes only with the number of shards, so every shard agrees.
@@ -98,11 +105,12 @@ impl<P: platform::Platform> Shards<P> {
         assert!(self.local.set(broker).is_ok(), "a shard has one broker");
     }
 
-    /// Returns the sender to a shard.
+    /// Returns the sender to a shard, for one task.
     ///
     /// An unknown index is a bug; without the assert it would look like a shard that stops.
     fn peer(&self, to: ShardIndex) -> &mpsc::UnboundedSender<Task<P>> {
         assert!(to < self.peers.len(), "a shard of this process");
+        self.sent.set(self.sent.get().wrapping_add(1));
         &self.peers[to]
     }
 

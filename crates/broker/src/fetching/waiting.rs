@@ -1,4 +1,7 @@
-//! The wait of one fetch on one shard, until its partitions together have a number of bytes more.
+//! The wait of one fetch, until its partitions together have a number of bytes more.
+//!
+//! Each shard looks at its partitions, sleeps, looks again and says what it saw. At the deadline
+//! all of them end by themselves, with the answers of partitions that have nothing.
 //!
 //! The bytes are shared out: each partition wakes the fetch only once it has grown by its share.
 //! Until a partition reaches its share, all together cannot have the missing bytes, so the fetch
@@ -16,38 +19,158 @@ use std::rc::Rc;
 
 use platform::Platform;
 use platform::task::timeout_at;
-use wire::types::Offset;
+use wire::types::{ErrorCode, Offset};
 
-use super::FetchLimits;
+use super::looking::{Estimate, Looks, Placed, any_urgent, bytes_of, look_at_these, look_last};
+use super::{FetchLimits, Item};
 use crate::Broker;
+use crate::join::all_while;
 use crate::partition::{Isolation, Partition};
 use crate::purgatory::{Registration, Waiter, WakeReason};
-use crate::rests::Rests;
+use crate::rests::{Rests, each};
 use crate::route::Target;
 
 /// The state of a partition when the fetch found too few bytes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct WaitingPartition {
-    pub(super) target: Target,
+struct WaitingPartition {
+    target: Target,
     /// The offset up to which it was readable.
-    pub(super) end: Offset,
+    end: Offset,
     /// How many more bytes the client accepts from it.
-    pub(super) room: usize,
+    room: usize,
+}
+
+/// Why a wait is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum WaitEnd {
+    /// Every shard has waited until the deadline.
+    Deadline,
+    /// There may be enough bytes, or something else to answer.
+    Progress,
+}
+
+/// What one shard saw at the end of its wait.
+struct ShardLooks {
+    end: WaitEnd,
+    looks: Vec<(usize, Result<Estimate, ErrorCode>)>,
+}
+
+/// Waits until the partitions have `missing` bytes more than known, one of them changes its state,
+/// or the deadline passes. Returns what the shards saw that have ended their part.
+pub(super) async fn wait<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: &[Item],
+    known: &Looks,
+    missing: usize,
+    limits: FetchLimits,
+) -> (Looks, WaitEnd) {
+    assert_eq!(items.len(), known.len(), "each partition has its place");
+    let mut by_shard: Vec<(usize, Vec<Placed>)> = vec![(0, Vec::new()); broker.shards.count()];
+    let mut rests = Rests::new();
+    for (place, ((target, wanted), look)) in items.iter().zip(known).enumerate() {
+        let Ok(target) = target else {
+            unreachable!("a fetch with an error does not wait");
+        };
+        let Some((found, these)) = by_shard.get_mut(broker.shards.owner(target.0, target.1)) else {
+            unreachable!("an owner is one of the shards");
+        };
+        *found = found.saturating_add(bytes_of(look));
+        these.push((place, *target, *wanted));
+        rests.item().await;
+    }
+    let asked = by_shard.iter().filter(|(_, these)| !these.is_empty());
+    // Until a shard has its share of the missing bytes, all shards together have fewer than the
+    // missing bytes.
+    let Some(share) = missing.checked_div(asked.count()) else {
+        unreachable!("a fetch that waits has a partition to wait for");
+    };
+    let asked = by_shard.into_iter().enumerate();
+    let asked = asked.filter(|(_, (_, these))| !these.is_empty());
+    let calls = asked.map(|(shard, (found, these))| {
+        let goal = found.saturating_add(share.max(1));
+        broker
+            .shards
+            .call_abandoned(shard, move |broker| async move {
+                wait_here(&broker, &these, goal, limits).await
+            })
+    });
+    // A shard that is shutting down has no looks.
+    let goes_on = |ended: &Option<ShardLooks>| {
+        let end = ended.as_ref().map(|shard| shard.end);
+        end == Some(WaitEnd::Deadline)
+    };
+    let ended = all_while(calls, goes_on).await;
+    let mut end = WaitEnd::Deadline;
+    let mut looks: Looks = each(items, |_| None).await;
+    for shard in ended {
+        let Some(shard) = shard.flatten() else {
+            end = WaitEnd::Progress;
+            continue;
+        };
+        if shard.end == WaitEnd::Progress {
+            end = WaitEnd::Progress;
+        }
+        for (place, look) in shard.looks {
+            let Some(slot) = looks.get_mut(place) else {
+                unreachable!("a place is one of the fetch's");
+            };
+            *slot = Some(look);
+            rests.item().await;
+        }
+    }
+    (looks, end)
+}
+
+/// Does the part of one shard: waits until its partitions have `goal` bytes.
+async fn wait_here<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    these: &[Placed],
+    goal: usize,
+    limits: FetchLimits,
+) -> ShardLooks {
+    let isolation = limits.isolation;
+    let mut looks = look_at_these(broker, these, isolation).await;
+    let bytes = bytes_of(&looks);
+    let mut end = WaitEnd::Progress;
+    if bytes < goal && !any_urgent(&looks) {
+        let waiting = |((_, target, wanted), look): (&Placed, &Result<Estimate, ErrorCode>)| {
+            let Ok(estimate) = look else {
+                unreachable!("an error is urgent");
+            };
+            let bytes_max = usize::try_from(wanted.max_bytes).unwrap_or(0);
+            WaitingPartition {
+                target: *target,
+                end: estimate.end,
+                room: bytes_max.saturating_sub(estimate.bytes),
+            }
+        };
+        let seen = each(these.iter().zip(&looks), waiting).await;
+        end = sleep_until_more(broker, &seen, goal.saturating_sub(bytes), limits).await;
+        looks = match end {
+            WaitEnd::Deadline => look_last(broker, these, isolation).await,
+            WaitEnd::Progress => look_at_these(broker, these, isolation).await,
+        };
+    }
+    let placed = |((place, ..), look): (&Placed, _)| (*place, look);
+    let looks = each(these.iter().zip(looks), placed).await;
+    ShardLooks { end, looks }
 }
 
 /// Sleeps until partitions of this shard have `bytes` more than seen, one of them changes its
 /// state, or the deadline passes.
-pub(super) async fn sleep_until_more<P: Platform>(
+async fn sleep_until_more<P: Platform>(
     broker: &Rc<Broker<P>>,
     seen: &[WaitingPartition],
     bytes: usize,
     limits: FetchLimits,
-) {
+) -> WaitEnd {
     let Some(mut sleep) = Sleep::begin(broker, seen, bytes, limits.isolation).await else {
-        return;
+        return WaitEnd::Progress;
     };
-    // After the deadline, the fetch continues as with data.
-    let _ = timeout_at(limits.deadline, sleep.until_enough()).await;
+    match timeout_at(limits.deadline, sleep.until_enough()).await {
+        Ok(()) => WaitEnd::Progress,
+        Err(_) => WaitEnd::Deadline,
+    }
 }
 
 struct Sleep<P: Platform> {

@@ -64,6 +64,62 @@ fn records_wake_a_fetch_that_waits() {
     }
 }
 
+/// Tasks that shards sent to each other.
+fn sent(cluster: &Cluster) -> u64 {
+    let each = cluster.brokers.iter();
+    each.map(|broker| broker.shards.sent()).sum()
+}
+
+fn counted(cluster: &Cluster) -> u64 {
+    let series = "kafka_server_brokertopicmetrics_totalfetchrequests_total{topic=\"t\"}";
+    let shown = cluster.metric(series);
+    shown.map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn a_fetch_asks_another_shard_once_and_once_more_for_records() {
+    on(2, async |cluster| {
+        cluster.create("t", 2).await;
+        let request = fetch("t", &[(0, 0), (1, 0)]);
+        for (records, most) in [(0, 1), (1, 2), (2, 2)] {
+            if records > 0 {
+                cluster.produce("t", records - 1, &["a"]).await;
+            }
+            cluster.pass_ms(1000).await;
+            let (tasks, requests) = (sent(cluster), counted(cluster));
+            let answer = cluster.ask(12, &request).await;
+            assert!(sent(cluster) - tasks <= most, "{records} with records");
+            assert_eq!(counted(cluster) - requests, 2, "{records} with records");
+            let found = partitions(&answer);
+            let found = found.iter().filter(|partition| size(partition) > 0);
+            assert_eq!(found.count(), usize::try_from(records).unwrap());
+        }
+    });
+}
+
+#[test]
+fn records_that_came_during_the_wait_are_in_the_answer_of_its_deadline() {
+    for shards in [1, 2, 4] {
+        on(shards, async |cluster| {
+            cluster.create("t", 4).await;
+            let all = [(0, 0), (1, 0), (2, 0), (3, 0)];
+            let request = fetch("t", &all).with_max_wait_ms(1000);
+            let fetched = spawn(cluster.asking(0, 12, &request.with_min_bytes(1 << 20)));
+            cluster.pass_ms(100).await;
+            for partition in 0..2 {
+                cluster.produce("t", partition, &["a"]).await;
+            }
+            cluster.pass_ms(100).await;
+            assert!(!fetched.is_finished(), "there are too few bytes");
+            let answer = fetched.await.unwrap();
+            let sizes = partitions(&answer).into_iter().map(size);
+            let (with, without): (Vec<_>, Vec<_>) = sizes.partition(|size| *size > 0);
+            assert_eq!((with.len(), without.len()), (2, 2));
+            assert_eq!(counted(cluster), 4);
+        });
+    }
+}
+
 #[test]
 fn min_bytes_are_counted_over_all_partitions() {
     for shards in [1, 2] {

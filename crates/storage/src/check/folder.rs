@@ -1,7 +1,7 @@
 //! Checks one log in all its folders: their owner, the files in them, and the segments in order.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
+use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 
 use platform::disk::Disk;
@@ -22,6 +22,10 @@ struct FoundSegments {
     logs: BTreeMap<Offset, (PathBuf, u64)>,
     /// Data files that are not the only ones of their segments, and the folder of the other one.
     twins: Vec<(Offset, PathBuf, PathBuf)>,
+    /// Folder, base and length of data files that the next start puts in the place of segments.
+    swaps: Vec<(PathBuf, Offset, u64)>,
+    /// The offsets for which it does.
+    replaced: Vec<Range<Offset>>,
     away: BTreeSet<Offset>,
     owed: BTreeSet<Offset>,
     home: PathBuf,
@@ -40,6 +44,8 @@ pub(super) async fn check<D: Disk>(
     let mut found = FoundSegments {
         logs: BTreeMap::new(),
         twins: Vec::new(),
+        swaps: Vec::new(),
+        replaced: Vec::new(),
         away: BTreeSet::new(),
         owed: BTreeSet::new(),
         home: folders.first().cloned().unwrap_or_default(),
@@ -62,6 +68,7 @@ pub(super) async fn check<D: Disk>(
         }
     }
     found.recovery_point = recovery_point(disk, &found.home, known).await?;
+    found.find_replaced(disk).await?;
     found.say_twins(report);
     found.say_away(report);
     let file = found.home.join(leader_epochs::FILE);
@@ -94,6 +101,22 @@ async fn recovery_point<D: Disk>(
 }
 
 impl FoundSegments {
+    /// Finds out which segments the next start replaces by what a compaction has made of them.
+    ///
+    /// Their indexes go first. A file that is not sound replaces nothing.
+    async fn find_replaced<D: Disk>(&mut self, disk: &D) -> std::io::Result<()> {
+        for (folder, base, len) in &self.swaps {
+            let path = naming::swap_path(folder, *base, Role::Log);
+            match segment::sound_end(disk, &path, *base, *len).await {
+                Ok(Some(end)) => self.replaced.push(*base..end.max(base.plus(1))),
+                Ok(None) => {}
+                Err(error) if is_of_one_file(&error) => {}
+                Err(error) => return Err(at(&path, &error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Reports segments with two data files.
     fn say_twins(&self, report: &mut Report) {
         for (base, path, other) in &self.twins {
@@ -180,7 +203,13 @@ async fn names<D: Disk>(
                 &path,
                 "was set aside, as damaged or as one of two copies; it is not used, and may be removed when nobody misses it",
             ),
-            Name::Swap(..) => report.note(&path, "a compaction that the next start finishes"),
+            Name::Swap(base, role) => {
+                report.note(&path, "a compaction that the next start finishes");
+                if role == Role::Log {
+                    let swap = (folder.to_path_buf(), base, entry.len);
+                    found.swaps.push(swap);
+                }
+            }
             Name::Leftover => report.note(&path, "left over; the next start removes it"),
             Name::Foreign => report.note(&path, "not a file of a log"),
             Name::Owed(base) => drop(found.owed.insert(base)),
@@ -310,6 +339,7 @@ async fn segments<D: Disk>(
             base,
             len: *len,
             is_last: Some(base) == last,
+            is_replaced: found.replaced.iter().any(|range| range.contains(&base)),
         };
         report.segments = report.segments.saturating_add(1);
         match segment::check(disk, &data, found.epochs.as_ref(), &mut walk, report).await {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use platform::disk::{Disk, DiskFile, Open, SMALL_FILE_BYTES_MAX};
 use wire::batch::BatchHeader;
-use wire::types::{Offset, TimestampMs};
+use wire::types::{LeaderEpoch, Offset, TimestampMs};
 
 use super::{Report, is_of_one_file};
 use crate::log::append::marker_of;
@@ -32,6 +32,8 @@ pub(super) struct BatchFile<'a> {
     pub(super) base: Offset,
     pub(super) len: u64,
     pub(super) is_last: bool,
+    /// The next start puts what a compaction has made in its place; its indexes may be gone.
+    pub(super) is_replaced: bool,
 }
 
 /// The state of a log while the check walks from its first segment to its last.
@@ -61,6 +63,33 @@ impl Walk {
         let what = format!("{what}; that is as it should be only in a log that was compacted");
         report.damage(path, Some(at), what);
     }
+}
+
+/// Returns the offset after the last batch of a data file in which every batch is sound.
+pub(super) async fn sound_end<D: Disk>(
+    disk: &D,
+    path: &Path,
+    base: Offset,
+    len: u64,
+) -> std::io::Result<Option<Offset>> {
+    let file = disk.open(path, Open::Read).await?;
+    let mut scan = Scan::new(&file, 0, len, WINDOW_BYTES);
+    let mut expected = ExpectedBatch {
+        offset: base,
+        gaps: true,
+        epoch: LeaderEpoch(i32::MIN),
+    };
+    while scan.position() < len {
+        let Some(header) = scan.header().await? else {
+            return Ok(None);
+        };
+        if expected.refuses(&header).is_some() || !scan.crc_is_right(&header).await? {
+            return Ok(None);
+        }
+        expected = expected.after(&header);
+        scan.skip(&header);
+    }
+    Ok(Some(expected.offset))
 }
 
 /// The indexes of a segment, as far as they are readable.
@@ -199,7 +228,8 @@ async fn read_files<D: Disk>(
         let bytes = match disk.read_file_within(&path, bytes_max).await {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if role != Role::TxnIndex && !data.is_last && data.len > 0 {
+                let is_due = !data.is_last && !data.is_replaced && data.len > 0;
+                if role != Role::TxnIndex && is_due {
                     report.hint(&path, "missing");
                 }
                 continue;
@@ -281,7 +311,8 @@ impl Files {
         // after a kill makes those of the segments that it reads.
         let is_read = walk.is_unsure(walk.expected.offset)
             && (self.offsets.is_none() || self.times.is_none());
-        let is_made = |txn: &AbortedTxn| is_read || walk.is_unsure(txn.last_offset);
+        let is_made =
+            |txn: &AbortedTxn| data.is_replaced || is_read || walk.is_unsure(txn.last_offset);
         if let Some(txn) = missing.filter(|txn| !data.is_last && !is_made(txn)) {
             let what = format!(
                 "the transaction of producer {} that was aborted at {} is missing: readers at read_committed would be given its records",

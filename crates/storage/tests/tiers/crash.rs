@@ -248,6 +248,46 @@ fn after_a_kill_at_any_operation_what_was_acknowledged_is_there() {
     }
 }
 
+#[test]
+fn what_a_kill_leaves_while_segments_move_is_no_damage() {
+    for k in (0..operations_of_a_life(FileAccess::Calls)).step_by(3) {
+        simulate(async {
+            let (scene, known) = fresh(FileAccess::Calls);
+            live_until(&scene, &known, k).await;
+            let known = known.borrow().clone();
+            let image = scene.disk().kill(k);
+            let put = |name: &str, text: String| {
+                image
+                    .put(std::path::Path::new(name), text.as_bytes())
+                    .unwrap();
+            };
+            for dir in [DIR, BULK] {
+                let identity = format!("{dir}/meta.properties");
+                put(&identity, "version=1\nnode.id=1\ncluster.id=c\n".into());
+            }
+            let points = format!("{DIR}/recovery-point-offset-checkpoint");
+            put(
+                &points,
+                format!("0\n1\norders 0 {}\n", known.recovery_point),
+            );
+            if known.clean {
+                let mark = format!("{DIR}/.kafka_cleanshutdown");
+                put(&mark, "{\"version\":0,\"brokerEpoch\":1}".into());
+            }
+            let report = storage::check::check(&image, &[DIR.into(), BULK.into()]).await;
+            let report = report.unwrap();
+            // A write that is torn anywhere is damage, which a kill of a process does not leave.
+            let damage = report.findings.iter().filter(|one| {
+                let of_moves = ["the same segment is in", "in none of the directories"];
+                let is_damage = one.severity == storage::check::Severity::Damage;
+                is_damage && of_moves.iter().any(|what| one.what.contains(what))
+            });
+            let damage: Vec<_> = damage.collect();
+            assert!(damage.is_empty(), "at {k}: {damage:?} {known:?}");
+        });
+    }
+}
+
 /// A failure of the `k`-th operation, of a kind: what is there is served all along, and after a
 /// start.
 fn survives_failures(on: FileAccess, step: usize, effect: Effect) {

@@ -118,7 +118,7 @@ impl Incarnation {
 
     /// Returns what tells it from the numbers of other uses.
     ///
-    /// 2^32 numbers have the same, so whoever reads it cannot forge a commit.
+    /// 2^32 numbers have the same, so a reader of it cannot forge a commit.
     fn fingerprint(self) -> u32 {
         wire::crc::crc32c(&self.0.to_be_bytes())
     }

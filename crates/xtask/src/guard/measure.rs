@@ -78,7 +78,8 @@ impl Paths {
             "-q",
             "--release",
             "--locked",
-            // The packages of the tests' own build: alone, the example would have other features, and be compiled again.
+            // The packages of the tests' own build: alone, the example would have other features,
+            // and be compiled again.
             "-p",
             "forebay-server",
             "-p",
@@ -136,7 +137,7 @@ impl Paths {
     }
 }
 
-/// Describes what counts depend on beside the code: compiler, C library, valgrind, AVX2 and profile.
+/// Describes what counts depend on beside the code: compiler, C library, valgrind, AVX2, profile.
 pub(super) fn environment() -> anyhow::Result<String> {
     let rustc = said_by("rustc", &["--version"])?;
     let rustc = rustc

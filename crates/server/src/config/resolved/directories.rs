@@ -10,7 +10,8 @@ use super::super::problem::{Problem, Warning};
 use super::super::values::Values;
 use super::tiers::TierSettings;
 
-/// Returns the log directories in their order, without repetitions; with tiers, the paths of the first.
+/// Returns the log directories in their order, without repetitions; with tiers, the paths of the
+/// first.
 pub(super) fn log_dirs(values: &Values, tiers: Option<&TierSettings>) -> Vec<PathBuf> {
     if let Some(first) = tiers.and_then(|tiers| tiers.tiers.first()) {
         return first.paths.iter().map(|path| path.dir.clone()).collect();
@@ -58,7 +59,11 @@ pub(super) fn check_cordoned(
 
 /// Warns about a directory of the metadata log that is none of `log.dirs`: the broker
 /// does not look there.
-pub(super) fn check_metadata_dir(values: &Values, log_dirs: &[PathBuf], warnings: &mut Vec<Warning>) {
+pub(super) fn check_metadata_dir(
+    values: &Values,
+    log_dirs: &[PathBuf],
+    warnings: &mut Vec<Warning>,
+) {
     let Some(entry) = values.entry("metadata.log.dir") else {
         return;
     };

@@ -1,4 +1,5 @@
-//! Rules that settings of the process have among themselves, whatever its listeners and directories are.
+//! Rules that settings of the process have among themselves, whatever its listeners and directories
+//! are.
 //!
 //! A rule reports a problem; it changes no value.
 

@@ -38,7 +38,7 @@ from figures.compare import resident_mib, spread  # noqa: E402
 from figures.compare import cpu_seconds as cpu_ticks  # noqa: E402
 from peers import kafka, rawwire  # noqa: E402
 from peers.broker import ROOT, Forebay, forebay_binary  # noqa: E402
-from peers.process import die_with_parent, free_port  # noqa: E402
+from peers.process import die_with_parent, free_port, wait_until  # noqa: E402
 from peers.rights import MODULE  # noqa: E402
 from peers.sasl import Login  # noqa: E402
 from peers.secured import PASSWORD, USER, Secured  # noqa: E402
@@ -399,7 +399,8 @@ def metadata(make, sides, options, names=("forebay",)):
         rights = Rights(make(name, "rights"), options.home / f"rights-{name}/keys")
         try:
             rights.fill(topics, acls)
-            # Java compiles what is asked for often.
+            # A Kafka takes seconds until its ACLs count; and Java compiles what is asked for often.
+            wait_until(lambda: rights.metadata("ada", 2, 1)[1] > 8 * topics, "the rights of ada", 60, every=0.5)
             rights.metadata("ada", 1000, 10 if name == "kafka" else 1)
             times = {}
             for who, user in (("a super user", None), ("a user who may see half of them", "ada")):

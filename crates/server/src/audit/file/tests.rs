@@ -204,7 +204,7 @@ fn a_file_of_another_program_is_neither_written_to_nor_moved_nor_narrowed() {
         "{\"time\":\"",
         "{\"time\":\"2026",
         "\0\0\0",
-        &"\0".repeat(99),
+        &"\0".repeat(30),
     ] {
         fs::write(&path, text).unwrap();
         let mut file = AuditFile::new(SystemDisk, path.clone(), LIMITS);

@@ -9,7 +9,8 @@
 //! accepted, whatever the peer sends; all of them together are as many as connections that are not
 //! logged in may be, and the oldest end of the address that has most ([`Stranger`]). Each that
 //! fails is counted by its cause and has a line in the log, unless there were many of that cause
-//! just now. Not here: keys and certificates ([`ServerTls`]), and records after the handshake (`connection`).
+//! just now. Not here: keys and certificates ([`ServerTls`]), and records after the handshake
+//! (`connection`).
 
 #![cfg_attr(
     not(test),

@@ -58,7 +58,7 @@ impl House {
         Broker::start(Path::new(&self.data()), &SAFE)
     }
 
-    /// Whom a broker knows by this password; the words of the refusal if it knows nobody.
+    /// Whom a broker knows by this password, or the words of its refusal.
     fn whoami(&self, broker: &Broker, password: &str) -> Result<String, String> {
         let module = "org.apache.kafka.common.security.scram.ScramLoginModule";
         let file = self.file(

@@ -4,13 +4,13 @@
 //! audit.log -> audit.log.1 -> audit.log.2 -> .. -> gone      by renames, the oldest first
 //! ```
 //!
-//! Invariants: only a regular file of this user with one name, which is empty or begins as a file of
-//! audit lines does, is written to, and with the mode that the operator set, or a tighter one; and
-//! only such files are put aside or make room. Lines are whole: one that a full disk or a kill has cut is
-//! completed, or ended before the next. A line is written once: after an error it goes on where it
-//! stopped. A file that another program has moved away (`logrotate`) is left to it, and a new one
-//! is made. After an error the file is opened again, since a disk that was gone and is back does
-//! not answer to what was open before. A file that is let go of is durable, if the disk can.
+//! Invariants: only a regular file of this user with one name, which is empty or begins as a file
+//! of audit lines does, is written to, and with the mode that the operator set, or a tighter one;
+//! only such files are put aside or make room. Lines are whole: one that a full disk or a kill has
+//! cut is completed, or ended before the next. A line is written once: after an error it goes on
+//! where it stopped. A file that another program has moved away (`logrotate`) is left to it, and a
+//! new one is made. After an error the file is opened again, since a disk that was gone and is back
+//! does not answer to what was open before. A file that is let go of is durable, if the disk can.
 //! Not here: when it is written (`writer`).
 
 use std::collections::VecDeque;

@@ -268,7 +268,7 @@ pub(super) fn set_user(offline: &cli::OfflineUser) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reads metadata of which nothing may be lost.
+/// Reads metadata that have to be whole.
 fn read_whole(dir: &Path) -> anyhow::Result<Reading> {
     refuse_journal(dir)?;
     let reading = read(dir)?;

@@ -28,8 +28,9 @@ from peers.secured import Secured
 
 TESTS = Path(__file__).resolve().parents[1]
 TOPIC = "quiet"
-# What a flood may do to others: twice what they have without it, or than this, since tests share their processors.
-LEAST_P99 = 0.05
+# What a flood may do to others: twice what they have without it. A p99 below this is not worth comparing: each record is synced, and the steps of
+# a disk's syncs are larger (as in hostile/test_hostile.py).
+LEAST_P99 = 0.02
 SECONDS = 4.0
 AUTHENTICATION_FAILED = 58
 MB = 1 << 20

@@ -88,7 +88,7 @@ KINDS = {body.__name__: body for body in (handshakes, hellos, half, scram, plain
 
 
 def main(kind, port, seconds):
-    # The broker and its clients come first: attackers have machines of their own.
+    # The broker and its clients come first: attackers have machines of their own. (With what others leave alone, a flood beside other tests is none.)
     os.nice(10)
     until, counts = time.monotonic() + seconds, [0] * THREADS
 

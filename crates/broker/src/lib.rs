@@ -44,6 +44,7 @@ pub mod offsets_log;
 pub mod options;
 pub mod partition;
 mod partitions;
+pub mod probe;
 mod producer_ids;
 mod purgatory;
 mod queues;

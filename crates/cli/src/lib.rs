@@ -58,4 +58,5 @@ pub use progress::counted;
 pub use quota::QuotaArgs;
 pub use topic::TopicArgs;
 pub use txn::TxnArgs;
-pub use user::UserArgs;
+pub use user::password::read as read_password;
+pub use user::{OfflineUser, UserArgs};

@@ -5,6 +5,7 @@ mod check;
 mod completion;
 mod config;
 mod format;
+mod format_dirs;
 mod http;
 mod journal;
 mod metadata;
@@ -55,6 +56,9 @@ enum Command {
         #[arg(value_name = "KEY=VALUE")]
         settings: Vec<String>,
     },
+    /// Formats the log directories of a new node, with its first users. `serve` also formats empty
+    /// ones.
+    Format(format_dirs::FormatArgs),
     /// Settings, without running the broker: what is wrong with them, and which are in force.
     Config(config::ConfigArgs),
     /// Inspects and repairs the metadata of a broker that does not run.
@@ -137,6 +141,7 @@ impl Cli {
                 };
                 start(config.as_deref(), &settings, told, serve)
             }
+            Command::Format(format) => return exit(format.run()),
             Command::Config(config) => return exit(config.run()),
             Command::Metadata(metadata) => return exit(metadata.run()),
             Command::Check(check) => return check.run(),
@@ -152,7 +157,7 @@ impl Cli {
             Command::Feature(feature) => return exit_of_client(feature.run()),
             Command::ClientMetrics(metrics) => return exit_of_client(metrics.run()),
             Command::Txn(txn) => return exit_of_client(txn.run()),
-            Command::User(user) => return exit_of_client(user.run()),
+            Command::User(user) => return exit_of_client(run_user(&user)),
             Command::Acl(acl) => return exit_of_client(acl.run()),
             Command::Auth(auth) => return exit_of_client(auth.run()),
             Command::Tls(tls) => return exit_of_client(tls.run()),
@@ -163,6 +168,14 @@ impl Cli {
             Command::Plan(plan) => return plan.run(),
         };
         exit(done.map(|()| ExitCode::SUCCESS))
+    }
+}
+
+/// Runs `forebay user`: with brokers, or with the directory of one that does not run.
+fn run_user(user: &cli::UserArgs) -> anyhow::Result<ExitCode> {
+    match user.offline()? {
+        Some(offline) => metadata::set_user(&offline),
+        None => user.run(),
     }
 }
 

@@ -191,7 +191,7 @@ pub async fn serve<S: Service>(newcomer: Newcomer, service: &S, environment: &En
             tracing::debug!(%peer, listener, reason = %end, "connection ended");
         }
         End::Stalled | End::NotLoggedIn | End::Crowded | End::BadFrame(_) | End::Service(_) => {
-            if let Some(left_out) = environment.fault_lines.turn(Instant::now()) {
+            if let Some(left_out) = environment.fault_lines.turn(end.label(), Instant::now()) {
                 tracing::warn!(%peer, listener, reason = %end, left_out, "connection closed");
             }
         }

@@ -8,8 +8,9 @@
 //! Invariants: a handshake ends at its deadline, which counts from when the connection was
 //! accepted, whatever the peer sends; all of them together are as many as connections that are not
 //! logged in may be, and the oldest end of the address that has most ([`Stranger`]). Each that
-//! fails is counted by its cause and has a line in the log, unless there were many just now. Not
-//! here: keys and certificates ([`ServerTls`]), and records after the handshake (`connection`).
+//! fails is counted by its cause and has a line in the log, unless there were many of that cause
+//! just now. Not here: keys and certificates ([`ServerTls`]), and records after the handshake
+//! (`connection`).
 
 #![cfg_attr(
     not(test),
@@ -197,7 +198,7 @@ async fn hold(unsecured: Unsecured, metrics: TlsMetrics, fault_lines: ClientFaul
             }
             if !failure.is_told() {
                 tracing::debug!(%peer, %listener, reason = %failure, "no TLS handshake");
-            } else if let Some(left_out) = fault_lines.turn(Instant::now()) {
+            } else if let Some(left_out) = fault_lines.turn(failure.label(), Instant::now()) {
                 tracing::warn!(%peer, %listener, reason = %failure, left_out, "TLS handshake failed");
             }
         }

@@ -13,6 +13,7 @@ pub mod config;
 pub mod connection;
 pub mod handshake;
 pub mod health;
+mod line_bound;
 pub mod listener;
 pub mod logging;
 pub mod machine;

@@ -243,16 +243,18 @@ fn a_file_that_must_not_be_written_to_refuses_the_start() {
     let (victim, link) = (dir.path().join("victim"), dir.path().join("audit.log"));
     fs::write(&victim, "precious\n").unwrap();
     symlink(&victim, &link).unwrap();
-    let path = format!("audit.path={}", link.display());
-    let output = command(&dir.path().join("data"), &[&path])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        !output.status.success() && said.contains("symbolic link"),
-        "{said}"
-    );
-    assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n");
+    for (path, why) in [
+        (&link, "symbolic link"),
+        (&victim, "another program's file"),
+    ] {
+        let path = format!("audit.path={}", path.display());
+        let output = command(&dir.path().join("data"), &[&path])
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && said.contains(why), "{said}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious\n");
+    }
     // A disk that is not mounted refuses a start only if its file is required.
     let path = format!(
         "audit.path={}",

@@ -7,6 +7,7 @@
 //! [`Reading::snapshot`] returns. No text has a secret (`offline/text.rs`).
 
 mod text;
+mod users;
 
 use std::path::Path;
 
@@ -22,6 +23,7 @@ use super::quorum_state::{self, QuorumState};
 use super::snapshot::{self, SnapshotId};
 use crate::image::{Image, ImagePosition, Replayer, ResourceType, entity_entries};
 use crate::options::ConfigKey;
+pub use users::first_users;
 
 /// Findings that [`judge`] keeps; it counts more.
 const FINDINGS_MAX: usize = 1000;

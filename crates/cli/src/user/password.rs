@@ -30,7 +30,7 @@ const NO_KEY: u8 = 0;
 
 /// Reads a password: the first line of a file, or of standard input. A terminal is asked twice, for
 /// what is typed cannot be seen.
-pub(crate) fn read(file: Option<&Path>, user: &str) -> anyhow::Result<Secret<String>> {
+pub fn read(file: Option<&Path>, user: &str) -> anyhow::Result<Secret<String>> {
     match file {
         Some(path) => {
             let named = || path.display().to_string();

@@ -1,6 +1,7 @@
 //! `forebay user set`: sets the password of a user.
 //!
-//! The broker gets the salted password, as from `kafka-configs.sh`.
+//! The broker gets the salted password, as from `kafka-configs.sh`; the metadata of one that does
+//! not run get what it would derive from that.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,12 +10,12 @@ use std::process::ExitCode;
 use clap::Args;
 use platform::os::random_u64;
 use wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
-use wire::sasl::scram::{ITERATIONS_MAX, ITERATIONS_MIN, salt, salted_password};
+use wire::sasl::scram::{Credential, ITERATIONS_MAX, ITERATIONS_MIN, salt, salted_password};
 use wire::sasl::{Secret, check_user};
 
 use super::change::{self, CredentialChange};
 use super::credential::Scram;
-use super::password;
+use super::{OfflineUser, password};
 use crate::ask::text;
 use crate::outcome::{self, CommandOutcome};
 use crate::target::ChosenTarget;
@@ -36,9 +37,30 @@ pub(super) struct Set {
     /// File whose first line is the password, instead of standard input.
     #[arg(long, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    /// The log directory with the metadata of a broker that does not run, instead of a broker: for
+    /// operators whose password is lost.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
 }
 
 impl Set {
+    pub(super) fn offline(&self) -> anyhow::Result<Option<OfflineUser>> {
+        let Some(data_dir) = self.data_dir.clone() else {
+            return Ok(None);
+        };
+        check_user(&self.name)?;
+        let password = password::read(self.password_file.as_deref(), &self.name)?;
+        let each = self.mechanisms().into_iter().map(|mechanism| {
+            let salt = salt(random());
+            Credential::derive(mechanism.hash(), &password, &salt, self.iterations)
+        });
+        Ok(Some(OfflineUser {
+            data_dir,
+            name: self.name.clone(),
+            credentials: each.collect::<Result<_, _>>()?,
+        }))
+    }
+
     pub(super) fn run(&self, target: &ChosenTarget) -> anyhow::Result<ExitCode> {
         check_user(&self.name)?;
         let password = password::read(self.password_file.as_deref(), &self.name)?;
@@ -51,14 +73,19 @@ impl Set {
         outcome::show(target.format, "USER", &outcomes.collect::<Vec<_>>())
     }
 
-    fn upsertions(&self, password: &Secret<String>) -> Vec<ScramCredentialUpsertion> {
+    /// Returns each mechanism once.
+    fn mechanisms(&self) -> Vec<Scram> {
         let mut mechanisms: Vec<Scram> = Vec::new();
         for mechanism in &self.mechanism {
             if !mechanisms.contains(mechanism) {
                 mechanisms.push(*mechanism);
             }
         }
-        let each = mechanisms.iter().map(|mechanism| {
+        mechanisms
+    }
+
+    fn upsertions(&self, password: &Secret<String>) -> Vec<ScramCredentialUpsertion> {
+        let each = self.mechanisms().into_iter().map(|mechanism| {
             let hash = mechanism.hash();
             let salt = salt(random());
             let salted = salted_password(hash, password, &salt, self.iterations);
@@ -86,7 +113,7 @@ fn random<const COUNT: usize>() -> [u8; COUNT] {
 
 #[cfg(test)]
 mod tests {
-    use wire::sasl::scram::{Credential, ScramHash};
+    use wire::sasl::scram::ScramHash;
 
     use super::*;
 
@@ -97,6 +124,7 @@ mod tests {
             mechanism: vec![Scram::Sha256, Scram::Sha512, Scram::Sha256],
             iterations: 4096,
             password_file: None,
+            data_dir: None,
         };
         let made = set.upsertions(&Secret::new("hunter2".to_owned()));
         let codes: Vec<_> = made.iter().map(|one| one.mechanism).collect();
@@ -110,6 +138,7 @@ mod tests {
             mechanism: vec![Scram::Sha256, Scram::Sha512],
             iterations: 4096,
             password_file: None,
+            data_dir: None,
         };
         let made = set.upsertions(&Secret::new("hunter2".to_owned()));
         assert_eq!(made.len(), 2);

@@ -226,7 +226,7 @@ impl Gate {
             return Ok(View::Full);
         }
         self.metrics.denied(Operation::Alter.name(), true);
-        if let Some(left_out) = self.lines.turn(Instant::now()) {
+        if let Some(left_out) = self.lines.turn("order_refused", Instant::now()) {
             let address = peer.address;
             tracing::warn!(%address, left_out, "an order to the admin endpoint is refused: \
                 admin.auth is none, and it comes from another machine");
@@ -354,7 +354,7 @@ impl Gate {
         self.metrics.denied(operation.name(), is_enforced);
         self.audited
             .denied(principal, peer, operation, (&rule, is_enforced));
-        let Some(left_out) = self.lines.turn(Instant::now()) else {
+        let Some(left_out) = self.lines.turn("denied", Instant::now()) else {
             return;
         };
         let principal = cut(principal.as_str(), SHOWN_BYTES_MAX);
@@ -371,7 +371,7 @@ impl Gate {
 
     fn say_order<B>(&self, principal: &str, request: &Request<B>, peer: &Peer) {
         self.audited.ordered(principal, request, peer);
-        if let Some(left_out) = self.lines.turn(Instant::now()) {
+        if let Some(left_out) = self.lines.turn("order", Instant::now()) {
             let principal = cut(principal, SHOWN_BYTES_MAX);
             let (method, address) = (
                 cut(request.method().as_str(), SHOWN_BYTES_MAX),
@@ -386,7 +386,7 @@ impl Gate {
     /// Logs a connection without TLS, unless there were many just now.
     pub(super) fn say_no_handshake(&self, address: IpAddr, failure: &NoHandshake) {
         if failure.is_told()
-            && let Some(left_out) = self.lines.turn(Instant::now())
+            && let Some(left_out) = self.lines.turn(failure.label(), Instant::now())
         {
             tracing::warn!(%address, reason = %failure, left_out,
                 "TLS handshake failed at the admin endpoint");
@@ -402,7 +402,7 @@ impl Gate {
             self.audited.failed(cause, peer);
         }
         if failure != Failure::Missing
-            && let Some(left_out) = self.lines.turn(Instant::now())
+            && let Some(left_out) = self.lines.turn(cause, Instant::now())
         {
             let address = peer.address;
             tracing::warn!(%address, cause, left_out, "a login at the admin endpoint failed");

@@ -1,11 +1,14 @@
 //! What the audit file asks of a disk, so that tests can let each of it fail.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+use super::line::BEGINNING;
 
 /// The operations of the audit file.
 pub(super) trait AuditDisk {
@@ -31,6 +34,9 @@ pub(super) trait AuditDisk {
     /// Returns which file has a name; a link is a file of its own.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
 
+    /// Returns true if a name is that of a file of audit lines; a link is none.
+    fn holds_lines(&self, path: &Path) -> io::Result<bool>;
+
     /// Gives a file another name, in the place of the file that has it.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 }
@@ -53,6 +59,8 @@ pub(super) struct FileFacts {
     pub(super) mode: u32,
     /// True if its last line has an end.
     pub(super) is_ended: bool,
+    /// True if it is empty, or begins as a file of audit lines does.
+    pub(super) holds_lines: bool,
 }
 
 /// The files of the system.
@@ -63,21 +71,14 @@ impl AuditDisk for SystemDisk {
     type File = File;
 
     fn open(&self, path: &Path, mode: u32) -> io::Result<(File, FileFacts)> {
-        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let flags = i32::try_from(flags.bits()).map_err(io::Error::other)?;
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .mode(mode)
-            .custom_flags(flags)
-            .open(path)?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).append(true).create(true).mode(mode);
+        let file = options.custom_flags(careful()?).open(path)?;
         let found = file.metadata()?;
         let is_file = found.is_file();
         let mut last = [b'\n'];
-        if is_file && found.len() > 0 {
-            file.seek(SeekFrom::End(-1))?;
-            file.read_exact(&mut last)?;
+        if is_file && let Some(at) = found.len().checked_sub(1) {
+            file.read_exact_at(&mut last, at)?;
         }
         let facts = FileFacts {
             identity: (found.dev(), found.ino()),
@@ -87,6 +88,7 @@ impl AuditDisk for SystemDisk {
             is_own: found.uid() == rustix::process::geteuid().as_raw(),
             mode: found.mode() & 0o7777,
             is_ended: last == [b'\n'],
+            holds_lines: is_file && begins_with_a_line(&file)?,
         };
         Ok((file, facts))
     }
@@ -112,7 +114,42 @@ impl AuditDisk for SystemDisk {
         Ok((found.dev(), found.ino()))
     }
 
+    fn holds_lines(&self, path: &Path) -> io::Result<bool> {
+        let mut options = OpenOptions::new();
+        let file = match options.read(true).custom_flags(careful()?).open(path) {
+            Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => {
+                return Ok(false);
+            }
+            opened => opened?,
+        };
+        Ok(file.metadata()?.is_file() && begins_with_a_line(&file)?)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::rename(from, to)
     }
+}
+
+/// A link is not followed, and a pipe not waited for.
+fn careful() -> io::Result<i32> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    i32::try_from(flags.bits()).map_err(io::Error::other)
+}
+
+/// Returns true if a file is empty or begins as each of our lines does, as far as it goes: a kill
+/// may have cut the first one. Zeros are what a power cut may have left of it.
+fn begins_with_a_line(file: &File) -> io::Result<bool> {
+    let mut first = [0; BEGINNING.len()];
+    let mut length = 0;
+    while let Some(rest) = first.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        let at = u64::try_from(length).map_err(io::Error::other)?;
+        match file.read_at(rest, at) {
+            Ok(0) => break,
+            Ok(count) => length = length.saturating_add(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let found = first.get(..length).unwrap_or_default();
+    Ok(BEGINNING.starts_with(found) || found.iter().all(|byte| *byte == 0))
 }

@@ -4,12 +4,13 @@
 //! audit.log -> audit.log.1 -> audit.log.2 -> .. -> gone      by renames, the oldest first
 //! ```
 //!
-//! Invariants: only a regular file of this user with one name is written to, and with the mode that
-//! the operator set, or a tighter one. Lines are whole: one that a full disk or a kill has cut is
-//! completed, or ended before the next. A line is written once: after an error it goes on where it
-//! stopped. A file that another program has moved away (`logrotate`) is left to it, and a new one
-//! is made. After an error the file is opened again, since a disk that was gone and is back does
-//! not answer to what was open before. A file that is let go of is durable, if the disk can.
+//! Invariants: only a regular file of this user with one name, which is empty or begins as a file
+//! of audit lines does, is written to, and with the mode that the operator set, or a tighter one;
+//! only such files are put aside or make room. Lines are whole: one that a full disk or a kill has
+//! cut is completed, or ended before the next. A line is written once: after an error it goes on
+//! where it stopped. A file that another program has moved away (`logrotate`) is left to it, and a
+//! new one is made. After an error the file is opened again, since a disk that was gone and is back
+//! does not answer to what was open before. A file that is let go of is durable, if the disk can.
 //! Not here: when it is written (`writer`).
 
 use std::collections::VecDeque;
@@ -20,6 +21,9 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use super::disk::{AuditDisk, FileFacts, Identity};
+
+const ASIDE_IS_FOREIGN: &str = "a file with its name and a number is another program's: it would be \
+                                moved, and deleted in the end";
 
 /// How large files are, and how many there are.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +109,7 @@ impl<D: AuditDisk> AuditFile<D> {
         if self.open.is_some() {
             return Ok(());
         }
+        self.check_aside()?;
         let opened = self.disk.open(&self.path, self.limits.mode);
         let (file, facts) = opened.map_err(|error| match error.raw_os_error() {
             Some(code) if code == Errno::LOOP.raw_os_error() => {
@@ -237,6 +242,7 @@ impl<D: AuditDisk> AuditFile<D> {
     /// the oldest makes room. After a failure or a kill between two renames it goes on there.
     fn rotate(&mut self) -> Result<(), AuditFileError> {
         self.sync()?;
+        self.check_aside()?;
         let failed = |error| AuditFileError::Disk("it cannot be put aside", error);
         let last = self.limits.files.saturating_sub(1);
         let mut free = 1;
@@ -251,6 +257,23 @@ impl<D: AuditDisk> AuditFile<D> {
         renamed.map_err(failed)?;
         self.open = None;
         self.rotations = self.rotations.saturating_add(1);
+        Ok(())
+    }
+
+    /// Refuses names of files that are put aside if another program's file has one: it would be
+    /// moved, and deleted in the end.
+    fn check_aside(&self) -> Result<(), AuditFileError> {
+        for number in 1..self.limits.files {
+            match self.disk.holds_lines(&self.aside(number)) {
+                Ok(true) => {}
+                Ok(false) => return Err(AuditFileError::Unsafe(ASIDE_IS_FOREIGN)),
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                Err(error) => {
+                    let what = "a file that was put aside cannot be read";
+                    return Err(AuditFileError::Disk(what, error));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -296,6 +319,8 @@ fn check(facts: FileFacts) -> Result<(), AuditFileError> {
         "it belongs to another user"
     } else if facts.names > 1 {
         "it has a second name (a hard link)"
+    } else if !facts.holds_lines {
+        "it is another program's file: what is in it does not begin as an audit file does"
     } else {
         return Ok(());
     };

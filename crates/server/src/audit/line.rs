@@ -14,6 +14,9 @@ use wire::text::escaped_json;
 
 use super::pending::DueEvent;
 
+/// How each line begins: by its first field.
+pub(super) const BEGINNING: &[u8] = b"{\"time\":\"";
+
 /// Changes on one line.
 const CHANGES_MAX: usize = 100;
 
@@ -225,6 +228,7 @@ mod tests {
         let [line] = &lines[..] else {
             panic!("{lines:?}");
         };
+        assert!(line.starts_with(BEGINNING));
         let text = std::str::from_utf8(line).unwrap();
         assert_eq!(text.matches('\n').count(), 1);
         assert!(!text.trim_end().contains(is_unseen), "{text:?}");
@@ -271,6 +275,7 @@ mod tests {
     fn what_found_no_room_is_a_line() {
         let dropped = [(AuditClass::Denied, 5), (AuditClass::Auth, 2)].into();
         let line = of_dropped(&dropped, 0);
+        assert!(line.starts_with(BEGINNING) && of_start(0).starts_with(BEGINNING));
         let read: serde_json::Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(read["dropped"]["denied"], 5);
         assert_eq!(

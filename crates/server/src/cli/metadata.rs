@@ -1,8 +1,8 @@
-//! `forebay metadata ...` and `forebay config reset`: the metadata log of a broker that does not
-//! run (docs/repair.md).
+//! `forebay metadata ...`, `forebay config reset` and `forebay user set --data-dir`: the metadata
+//! log of a broker that does not run (docs/repair.md).
 //!
-//! `check` and `show` only read. `repair` and `config reset` lock the directory against a running
-//! broker and write one snapshot that replaces the whole log. They delete nothing: files that they
+//! `check` and `show` only read. The others lock the directory against a running broker
+//! and write one snapshot that replaces the whole log. They delete nothing: files that they
 //! replace keep their bytes under another name. What they write is for the owner of the directory
 //! and its group, whatever the umask of the operator is: keys and passwords are in it.
 
@@ -240,14 +240,7 @@ fn repair(dir: &Path) -> anyhow::Result<ExitCode> {
 /// Runs `forebay config reset`: removes dynamic values.
 pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow::Result<ExitCode> {
     let _lock = DirLock::acquire(dir)?;
-    refuse_journal(dir)?;
-    let mut reading = read(dir)?;
-    anyhow::ensure!(
-        !reading.is_fatal(),
-        "{} cannot be read to its end: `forebay metadata repair {}` first",
-        folder_of(dir).display(),
-        dir.display()
-    );
+    let mut reading = read_whole(dir)?;
     let mut text = String::new();
     for key in keys {
         let dropped = reading.reset(key, topic);
@@ -256,6 +249,40 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
             let _ = writeln!(text, "dropped: {value}");
         }
     }
+    replace(dir, &reading)?;
+    super::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs `forebay user set --data-dir`: gives a user a password.
+pub(super) fn set_user(offline: &cli::OfflineUser) -> anyhow::Result<ExitCode> {
+    let (dir, name) = (offline.data_dir.as_path(), &offline.name);
+    let _lock = DirLock::acquire(dir)?;
+    let mut reading = read_whole(dir)?;
+    for credential in &offline.credentials {
+        reading.set_user(name, credential)?;
+    }
+    replace(dir, &reading)?;
+    let (name, dir) = (EscapedText(name), dir.display());
+    super::print(&format!("{name}: set in {dir}, from the next start on\n"))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads metadata that have to be whole.
+fn read_whole(dir: &Path) -> anyhow::Result<Reading> {
+    refuse_journal(dir)?;
+    let reading = read(dir)?;
+    let (folder, dir) = (folder_of(dir), dir.display());
+    anyhow::ensure!(
+        !reading.is_fatal(),
+        "{} cannot be read to its end: `forebay metadata repair {dir}` first",
+        folder.display(),
+    );
+    Ok(reading)
+}
+
+/// Writes a snapshot in the place of all that was read.
+fn replace(dir: &Path, reading: &Reading) -> anyhow::Result<()> {
     let (name, bytes) = reading.snapshot()?;
     let folder = folder_of(dir);
     let path = folder.join(name);
@@ -272,9 +299,7 @@ pub(super) fn reset(keys: &[String], topic: Option<&str>, dir: &Path) -> anyhow:
     }
     let written = path.with_extension("reset");
     fs::rename(&written, &path).with_context(|| format!("renaming {}", written.display()))?;
-    sync_dir(&folder)?;
-    super::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    sync_dir(&folder)
 }
 
 /// Refuses a directory whose journal may have records of the metadata log that its files lack.
@@ -300,7 +325,8 @@ fn node_of(dir: &Path) -> NodeId {
     meta_properties::parse(&file, &bytes).map_or(NodeId(0), |meta| meta.node_id)
 }
 
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+/// Writes a file durably, for the owner of its directory and its group.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut options = OpenOptions::new();
     let options = options.write(true).create(true).truncate(true);
     let written = options.mode(FILE_MODE).open(path).and_then(|mut file| {
@@ -316,7 +342,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn sync_dir(dir: &Path) -> anyhow::Result<()> {
+pub(super) fn sync_dir(dir: &Path) -> anyhow::Result<()> {
     let synced = File::open(dir).and_then(|dir| dir.sync_all());
     synced.with_context(|| format!("syncing {}", dir.display()))
 }

@@ -3,8 +3,8 @@
 //! A password of SCRAM takes thousands of keyed hashes to verify, so one thread beside the shards
 //! does that, one login at a time, and a password that was right is known for a minute by a keyed
 //! hash of it. It is forgotten at once when the user's credential changes. A name of PLAIN stands
-//! before the same name of SCRAM. Invariants: a user that does not exist takes the steps of one
-//! that does; no password is kept.
+//! before the same name of SCRAM. Invariants: a login takes one derivation for each mechanism of
+//! SCRAM, whether the user has it, both, or does not exist; no password is kept.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -60,7 +60,8 @@ struct Guess {
     hash: ScramHash,
     salt: Vec<u8>,
     iterations: u32,
-    stored: Secret<Vec<u8>>,
+    /// `None` for one that is there for the time that it takes.
+    stored: Option<Secret<Vec<u8>>>,
 }
 
 impl BasicLogins {
@@ -110,8 +111,8 @@ impl BasicLogins {
         users: &ScramTable,
         may_try: bool,
     ) -> Result<bool, Failure> {
-        let guesses = guesses(users, name);
-        let stored: Vec<_> = guesses.iter().map(|guess| guess.stored.clone()).collect();
+        let guesses = self.guesses(users, name);
+        let stored: Vec<_> = guesses.iter().filter_map(|it| it.stored.clone()).collect();
         let length = name.len().to_be_bytes();
         let parts: [&[u8]; 4] = [
             b"scram",
@@ -126,12 +127,6 @@ impl BasicLogins {
         if !may_try {
             return Err(Failure::Crowded);
         }
-        let is_user = !guesses.is_empty();
-        let guesses = if is_user {
-            guesses
-        } else {
-            vec![self.decoy(users, name)]
-        };
         let turn = Arc::clone(&self.turn).acquire_owned().await;
         let turn = turn.map_err(|_| Failure::Unknown)?;
         let verifying = tokio::task::spawn_blocking(move || {
@@ -141,7 +136,7 @@ impl BasicLogins {
             let right = guesses.iter().filter(|guess| guess.is_right(&password));
             right.count() > 0
         });
-        let is_right = verifying.await.map_err(|_| Failure::Unknown)? && is_user;
+        let is_right = verifying.await.map_err(|_| Failure::Unknown)?;
         if is_right {
             self.learn(tag, stored);
         }
@@ -174,21 +169,29 @@ impl BasicLogins {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what a user that does not exist is verified against: it looks like another.
-    fn decoy(&self, users: &ScramTable, name: &str) -> Guess {
-        let (hash, iterations) = users
+    /// Returns what a password of this user is verified against, one for each mechanism.
+    fn guesses(&self, users: &ScramTable, name: &str) -> Vec<Guess> {
+        let all = [ScramHash::Sha256, ScramHash::Sha512].into_iter();
+        let each = all.map(|hash| {
+            let real = guess(users, name, hash);
+            real.unwrap_or_else(|| self.decoy(users, name, hash))
+        });
+        each.collect()
+    }
+
+    /// Returns what takes the place of a credential that there is not: it looks like another
+    /// user's.
+    fn decoy(&self, users: &ScramTable, name: &str, hash: ScramHash) -> Guess {
+        let mut of_hash = users
             .values()
-            .find_map(|record| {
-                let hash = ScramHash::from_code(record.mechanism)?;
-                Some((hash, iterations(record.iterations)?))
-            })
-            .unwrap_or((ScramHash::Sha512, ITERATIONS_MIN));
+            .filter(|record| record.mechanism == hash.code());
+        let iterations = of_hash.find_map(|record| iterations(record.iterations));
         let salt = tag(&self.key, &[b"salt", name.as_bytes()]);
         Guess {
             hash,
             salt: salt.to_vec(),
-            iterations,
-            stored: Secret::new(vec![0; hash.bytes()]),
+            iterations: iterations.unwrap_or(ITERATIONS_MIN),
+            stored: None,
         }
     }
 }
@@ -196,24 +199,23 @@ impl BasicLogins {
 impl Guess {
     fn is_right(&self, password: &Secret<String>) -> bool {
         let salted = salted_password(self.hash, password, &self.salt, self.iterations);
-        Keys::of_salted(self.hash, salted.expose()).stored == self.stored
+        let keys = Keys::of_salted(self.hash, salted.expose());
+        self.stored
+            .as_ref()
+            .is_some_and(|stored| keys.stored == *stored)
     }
 }
 
-/// Returns the credentials of a user with which a password can be verified; empty without a user.
-fn guesses(users: &ScramTable, name: &str) -> Vec<Guess> {
-    let all = [ScramHash::Sha256, ScramHash::Sha512].into_iter();
-    let each = all.filter_map(|hash| {
-        let record = users.get(&(name.to_owned(), hash.code()))?;
-        Some(Guess {
-            hash,
-            salt: record.salt.to_vec(),
-            iterations: iterations(record.iterations)?,
-            stored: Secret::new(record.stored_key.to_vec()),
-        })
-    });
-    each.filter(|guess| guess.stored.expose().len() == guess.hash.bytes())
-        .collect()
+/// Returns the credential of a user with which a password can be verified.
+fn guess(users: &ScramTable, name: &str, hash: ScramHash) -> Option<Guess> {
+    let record = users.get(&(name.to_owned(), hash.code()))?;
+    let is_whole = record.stored_key.len() == hash.bytes();
+    is_whole.then_some(Guess {
+        hash,
+        salt: record.salt.to_vec(),
+        iterations: iterations(record.iterations)?,
+        stored: Some(Secret::new(record.stored_key.to_vec())),
+    })
 }
 
 /// Returns a number of iterations that is worth the time: who stores a credential decides how long
@@ -322,6 +324,25 @@ mod tests {
                 Err(Failure::Credentials)
             };
             assert_eq!(verified, wanted, "{name} {password}");
+        }
+    }
+
+    #[test]
+    fn a_login_takes_the_same_work_whatever_the_user_has() {
+        let logins = BasicLogins::new(&[]);
+        let users = table(&[
+            ("ada", "pencil", ScramHash::Sha512),
+            ("bob", "pen", ScramHash::Sha256),
+            ("cyd", "pen", ScramHash::Sha256),
+            ("cyd", "pen", ScramHash::Sha512),
+        ]);
+        let both = [(ScramHash::Sha256, 4096), (ScramHash::Sha512, 4096)];
+        for (name, real) in [("ada", 1), ("bob", 1), ("cyd", 2), ("eve", 0), ("", 0)] {
+            let guesses = logins.guesses(&users, name);
+            let work = guesses.iter().map(|guess| (guess.hash, guess.iterations));
+            assert_eq!(work.collect::<Vec<_>>(), both, "{name}");
+            let stored = guesses.iter().filter(|guess| guess.stored.is_some());
+            assert_eq!(stored.count(), real, "{name}");
         }
     }
 

@@ -82,6 +82,11 @@ impl AuditDisk for FaultyDisk {
         SystemDisk.identity(path)
     }
 
+    fn holds_lines(&self, path: &Path) -> io::Result<bool> {
+        self.operation()?;
+        SystemDisk.holds_lines(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.operation()?;
         SystemDisk.rename(from, to)
@@ -95,7 +100,7 @@ const LIMITS: FileLimits = FileLimits {
 };
 
 fn line(number: usize) -> Vec<u8> {
-    format!("line {number:03} of the audit\n").into_bytes()
+    format!("{{\"time\":\"line {number:03} ..\"}}\n").into_bytes()
 }
 
 /// The text of all files, the oldest first.
@@ -164,12 +169,74 @@ fn a_file_that_is_large_is_put_aside_and_the_oldest_goes() {
 fn what_a_kill_has_cut_is_ended_before_the_next_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("audit.log");
-    fs::write(&path, "whole\n{\"cut\":").unwrap();
+    fs::write(&path, "{\"time\":\"whole\"}\n{\"cut\":").unwrap();
     let mut file = AuditFile::new(SystemDisk, path.clone(), LIMITS);
     file.append(&mut [line(1)].into()).unwrap();
     file.append(&mut [line(2)].into()).unwrap();
-    let expected = "whole\n{\"cut\":\nline 001 of the audit\nline 002 of the audit\n";
+    let expected = "{\"time\":\"whole\"}\n{\"cut\":\n{\"time\":\"line 001 ..\"}\n\
+                    {\"time\":\"line 002 ..\"}\n";
     assert_eq!(text(&path, 3), expected);
+}
+
+#[test]
+fn a_file_of_another_program_is_neither_written_to_nor_moved_nor_narrowed() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("server.properties");
+    let foreign = [
+        "listeners=PLAINTEXT://:9092\n",
+        "{}",
+        "\0\x01",
+        "{\"time\":1}\n",
+    ];
+    for text in foreign {
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let said = refused(&path);
+        assert!(said.contains("another program's"), "{said}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        let mode = fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+    }
+    // What a kill or a power cut has left of a first line is ours, and so is an empty file.
+    for text in [
+        "",
+        "{",
+        "{\"time\":\"",
+        "{\"time\":\"2026",
+        "\0\0\0",
+        &"\0".repeat(30),
+    ] {
+        fs::write(&path, text).unwrap();
+        let mut file = AuditFile::new(SystemDisk, path.clone(), LIMITS);
+        file.append(&mut [line(1)].into()).unwrap();
+        let found = fs::read(&path).unwrap();
+        assert!(found.starts_with(text.as_bytes()) && found.ends_with(&line(1)));
+    }
+}
+
+#[test]
+fn what_has_the_name_of_a_file_that_is_put_aside_stays_where_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("app.log");
+    let other = dir.path().join("app.log.1");
+    fs::write(&other, "of another program\n").unwrap();
+    assert!(refused(&path).contains("another program's"));
+    assert!(!path.exists());
+    fs::remove_file(&other).unwrap();
+    symlink(dir.path(), &other).unwrap();
+    assert!(refused(&path).contains("another program's"));
+    fs::remove_file(&other).unwrap();
+    // It may come later.
+    let mut file = AuditFile::new(SystemDisk, path.clone(), LIMITS);
+    file.append(&mut [line(1)].into()).unwrap();
+    fs::write(&other, "of another program\n").unwrap();
+    let mut lines: VecDeque<_> = (2..4).map(line).collect();
+    assert!(file.append(&mut lines).unwrap_err().is_unsafe());
+    assert_eq!(fs::read_to_string(&other).unwrap(), "of another program\n");
+    fs::remove_file(&other).unwrap();
+    file.append(&mut lines).unwrap();
+    let expected: Vec<u8> = (1..4).flat_map(line).collect();
+    assert_eq!(text(&path, LIMITS.files).as_bytes(), expected);
 }
 
 #[test]
@@ -297,6 +364,10 @@ impl AuditDisk for ReturningDisk {
         SystemDisk.identity(path)
     }
 
+    fn holds_lines(&self, path: &Path) -> io::Result<bool> {
+        SystemDisk.holds_lines(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         SystemDisk.rename(from, to)
     }
@@ -360,6 +431,10 @@ impl AuditDisk for NotedSyncs {
         SystemDisk.identity(path)
     }
 
+    fn holds_lines(&self, path: &Path) -> io::Result<bool> {
+        SystemDisk.holds_lines(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         SystemDisk.rename(from, to)
     }
@@ -391,7 +466,7 @@ fn a_file_that_is_put_aside_or_moved_away_is_synced_before() {
 
 #[test]
 fn a_file_that_must_be_written_is_written_at_the_start() {
-    for at in 1..4 {
+    for at in 2..5 {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("audit.log");
         let new = || {

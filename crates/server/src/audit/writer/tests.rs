@@ -134,6 +134,10 @@ impl AuditDisk for HangingDisk {
         SystemDisk.identity(path)
     }
 
+    fn holds_lines(&self, path: &Path) -> io::Result<bool> {
+        SystemDisk.holds_lines(path)
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         SystemDisk.rename(from, to)
     }

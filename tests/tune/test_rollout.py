@@ -10,6 +10,9 @@ import time
 import pytest
 from test_tune import FOREBAY, HERE, rooted, tune
 
+# The names of its hosts are those of the machine.
+pytestmark = pytest.mark.xdist_group("hosts")
+
 HOSTS = [f"tn-h{number}" for number in range(12)]
 SOMAXCONN = "/proc/sys/net/core/somaxconn"
 

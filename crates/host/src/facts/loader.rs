@@ -77,13 +77,8 @@ impl Loader {
     }
 }
 
-/// Checks that an option has a value in this boot; the error is how it gets it.
-pub fn check(
-    options: &[String],
-    loader: Option<Loader>,
-    name: &str,
-    want: &str,
-) -> Result<(), String> {
+/// Checks that a plan may ask for an option with this value.
+pub fn allowed(name: &str, want: &str) -> Result<(), String> {
     if !OPTIONS.contains(&name) {
         return Err(format!(
             "{name:?} is none of the boot options that a plan may have: {}",
@@ -94,6 +89,17 @@ pub fn check(
     if want.is_empty() || !want.bytes().all(is_plain) {
         return Err(format!("{want:?} is no value of a boot option"));
     }
+    Ok(())
+}
+
+/// Checks that an option has a value in this boot; the error is how it gets it.
+pub fn check(
+    options: &[String],
+    loader: Option<Loader>,
+    name: &str,
+    want: &str,
+) -> Result<(), String> {
+    allowed(name, want)?;
     let mut values = options
         .iter()
         .filter_map(|option| option.split_once('='))

@@ -60,6 +60,7 @@ BY_FIXTURE = ["clients/test_records.py", "clients/test_consumer_groups.py", "cli
 SHORT = ["java-tools"]
 # Pinned, as the packages of the other suites are.
 ANSIBLE = "2.19.14"
+SCIPY = "1.17.1"
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
@@ -390,12 +391,23 @@ def ansible(run):
     return str(home / "bin")
 
 
+def scipy(run):
+    """A Python that has scipy: in an environment of its own, because nothing else here needs it."""
+    home = kafka.cache() / f"scipy-{SCIPY}"
+    if not (home / ".complete").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        run.step("install python for scipy", [sys.executable, "-m", "venv", home], count=nothing)
+        run.step("install scipy", [home / "bin/pip", "install", "-q", f"scipy=={SCIPY}"], count=nothing)
+        (home / ".complete").touch()
+    return str(home / "bin/python")
+
+
 def tune(run):
     """What waits goes on beside each other; what measures, or cuts the power, is alone on the machine."""
     run.step("build tune", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"], count=nothing)
     binary = TARGET / "release" / "forebay"
     chromium(run)
-    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run), **irqbalance(run)}
+    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run), "SCIPY": scipy(run), **irqbalance(run)}
     workers = 2 * max(2, os.cpu_count() or 1)
     tests = [python(run), "-m", "pytest", "-q", "--durations", "10", "tune", "bench/test_tune.py"]
     for name, which in (("tune", ["-n", workers, "-m", "not alone"]), ("tune alone", ["-m", "alone"])):

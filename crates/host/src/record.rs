@@ -33,7 +33,6 @@ pub enum Entry {
 pub struct Recorder<'a> {
     tree: &'a dyn Tree,
     found: RefCell<BTreeMap<String, Entry>>,
-    missed: RefCell<Vec<String>>,
 }
 
 impl<'a> Recorder<'a> {
@@ -42,13 +41,7 @@ impl<'a> Recorder<'a> {
         Recorder {
             tree,
             found: RefCell::default(),
-            missed: RefCell::default(),
         }
-    }
-
-    /// Returns the names that were read but do not exist.
-    pub fn missed(&self) -> Vec<String> {
-        self.missed.borrow().clone()
     }
 
     /// Returns everything that may be disclosed.
@@ -62,13 +55,10 @@ impl<'a> Recorder<'a> {
         read: io::Result<T>,
         entry: impl Fn(&T) -> Entry,
     ) -> io::Result<T> {
-        match &read {
-            Ok(value) => {
-                self.found
-                    .borrow_mut()
-                    .insert(name.to_owned(), entry(value));
-            }
-            Err(_) => self.missed.borrow_mut().push(name.to_owned()),
+        if let Ok(value) = &read {
+            self.found
+                .borrow_mut()
+                .insert(name.to_owned(), entry(value));
         }
         read
     }

@@ -133,6 +133,7 @@ def test_a_controller_that_is_killed_at_random_moments_goes_on(fleet):
     fleet.run(check=0)
     assert set(fleet.stands().values()) == {"confirmed"}
     assert fleet.values() == ["8192"] * 12
+    fleet.limits_were_kept()
 
 
 @rooted

@@ -366,7 +366,7 @@ def report(run):
     env = {"TEST_BROKER": str(binary), "FOREBAY": str(binary)}
     run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
     # What of it needs no privileges.
-    some = ["-n", max(2, os.cpu_count() or 1), "-m", "not root and not alone", "tune/test_tune.py", "tune/test_firmware.py", "tune/test_cards.py"]
+    some = ["-n", max(2, os.cpu_count() or 1), "-m", "not root and not alone", "tune"]
     run.step("tune without privileges", [python(run), "-m", "pytest", "-q", *some], count=pytest_counts, cwd=TESTS, env=env)
 
 

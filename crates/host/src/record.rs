@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::counter::Counters;
-use crate::facts::Facts;
+use crate::facts::{Facts, loader};
 use crate::firmware;
 use crate::knob;
 use crate::root::Tree;
@@ -75,6 +75,13 @@ impl Tree for Recorder<'_> {
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let names = self.tree.list(dir)?;
+        // That there are some matters; their names have the number of the machine.
+        if dir == loader::ENTRIES && !names.is_empty() {
+            let empty = Entry::Text(String::new());
+            self.found
+                .borrow_mut()
+                .insert(format!("{dir}/entry.conf"), empty);
+        }
         // Only the names matter in this directory; in others the files are read.
         if dir.ends_with("/msi_irqs") {
             for name in &names {

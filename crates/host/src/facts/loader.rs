@@ -24,6 +24,9 @@ const OPTIONS: &[&str] = &[
     "tsc",
 ];
 
+/// Where an entry for each kernel is.
+pub(crate) const ENTRIES: &str = "boot/loader/entries";
+
 /// A program that starts kernels, or makes its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -54,7 +57,7 @@ impl Loader {
             () if is("etc/kernelstub/configuration") => Some(Loader::Kernelstub),
             () if of_systemd.into_iter().any(is) => Some(Loader::SystemdBoot),
             () if !is("etc/default/grub") => None,
-            () if tree.names("boot/loader/entries").is_empty() => Some(Loader::Grub),
+            () if tree.names(ENTRIES).is_empty() => Some(Loader::Grub),
             () => Some(Loader::Grubby),
         }
     }

@@ -92,6 +92,24 @@ fn a_recorded_host_gives_the_facts_of_the_host() {
     }
 }
 
+/// By a host whose loader has an entry for each kernel: its way is grubby's.
+#[test]
+fn a_recorded_host_has_its_loader_and_not_the_number_of_the_machine() {
+    let entry = "boot/loader/entries/0123456789abcdef0123456789abcdef-6.1.conf";
+    let fake = Fake::new(&[("etc/default/grub", "SECRET=1"), (entry, "title x")]);
+    let entries = record(&fake);
+    assert!(!format!("{entries:?}").contains("0123456789abcdef"));
+    assert!(!format!("{entries:?}").contains("SECRET"));
+    let recorded = Fake::default();
+    for (name, entry) in entries {
+        let Entry::Text(text) = entry else { continue };
+        recorded.set(&name, &text);
+    }
+    let loader = |tree: &Fake| Facts::read(tree).boot.loader;
+    assert_eq!(loader(&recorded), Some(loader::Loader::Grubby));
+    assert_eq!(loader(&recorded), loader(&fake));
+}
+
 #[test]
 fn a_tar_is_blocks_with_sums() {
     let entries = BTreeMap::from([

@@ -2,9 +2,10 @@
 
 import json
 import shutil
+import subprocess
 
 import pytest
-from test_tune import Host, design, rooted, tune
+from test_tune import FOREBAY, Host, design, rooted, tune, wait_until
 
 SWAP = "sysctl.vm.swappiness"
 
@@ -182,3 +183,27 @@ def test_a_container_is_refused_unless_it_names_the_hosts_root(host, tmp_path, m
     host.tune("apply", host.plan, check=0, prefix=own)
     assert host.files()["proc/sys/vm/swappiness"] == "1\n"
     host.tune("undo", check=0)
+
+
+@rooted
+@pytest.mark.parametrize("how", ["deadline", "confirmed"])
+def test_a_watchdog_that_ends_with_its_container_is_waited_for(host, how):
+    """The first process of a container ends all others: what nobody confirms would stay."""
+    add(host, "proc/self/stat", "1 (x) S\n")
+    host.write_plan({SWAP: 1})
+    before = host.files()
+    own = ["unshare", "--pid", "--mount", "--fork", "--mount-proc", "env", "container=podman"]
+    within = "2s" if how == "deadline" else "1m"
+    command = [*own, FOREBAY, "tune", "--sysroot", host.dir, "--state", host.state, "apply", host.plan, "--confirm-within", within]
+    applying = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: host.state.exists() and host.json("status") and host.json("status")[-1]["whole"])
+    if how == "confirmed":
+        host.tune("confirm", host.json("status")[-1]["transaction"], check=0)
+    _, said = applying.communicate(timeout=30)
+    assert "waits in it" in said
+    if how == "confirmed":
+        assert applying.returncode == 0 and host.files() != before
+        host.tune("undo", check=0)
+    else:
+        assert applying.returncode == 1 and "it was taken back" in said
+    assert host.files() == before

@@ -163,7 +163,7 @@ const OF_ENGINES: &[&str] = &["container=", "KUBERNETES_SERVICE_HOST="];
 ///
 /// The mark alone does not suffice, because an image may contain it. Engines that leave no mark make
 /// `/proc/sys` read-only, unless the container is privileged.
-fn is_container(tree: &dyn Tree) -> bool {
+pub(crate) fn is_container(tree: &dyn Tree) -> bool {
     if tree
         .link("proc/self/ns/pid")
         .is_ok_and(|name| name == FIRST_PIDS)

@@ -386,9 +386,11 @@ def broker():
 
 @rooted
 def test_a_larger_queue_of_a_broker_is_adopted_while_records_are_produced_and_fetched(tmp_path):
-    """E4 with `forebay serve`: clients of another network connect at once, records go in and come back."""
+    """E4 with `forebay serve`: clients of another network connect at once, in steps; records go in and come back. The capacity is
+    the last step at which all were there."""
+    capacity = '[[primary]]\nname = "capacity"\nbetter = "more"'
     design(
-        tmp_path / "design.toml", [HERE / "broker_load.py", broker(), tmp_path / "broker"], pairs=6, same=2, block=1000,
+        tmp_path / "design.toml", [HERE / "broker_load.py", broker(), tmp_path / "broker"], more=capacity, pairs=7, same=2, block=1000,
         primary="turned_away")
     kept = experiment(
         tmp_path, 0,
@@ -400,6 +402,8 @@ def test_a_larger_queue_of_a_broker_is_adopted_while_records_are_produced_and_fe
     assert kept["verdict"] == "adopt", kept["why"]
     with_change = [sample["figures"] for sample in kept["samples"] if sample["arm"] == "test" and not sample["same"]]
     assert all(figures["turned_away"] == 0 and figures["lost"] == 0 for figures in with_change)
+    [times] = [1 + effect["benefit"]["low"] for effect in kept["effects"] if effect["name"] == "capacity"]
+    assert times > 10, "of 16 places, and of 4,096"
 
 
 def thread_cpus(expect):

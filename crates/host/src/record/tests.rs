@@ -216,6 +216,8 @@ const OF_OTHERS: &[&str] = &[
     "boot/",
     "efi/",
     "var/lib/cloud/",
+    // What an `ioctl` asks of a card.
+    "ethtool/",
     // Of a broker, where one runs.
     "server/",
     // Of the machine's controller, where it is named.
@@ -223,9 +225,36 @@ const OF_OTHERS: &[&str] = &[
     "firmware-now/",
 ];
 
-/// Names of the kernel that no recorded tree has: where the kernel documents them.
+/// Names of the kernel that no recorded tree has: where in its sources they are.
 const DOCUMENTED: &[(&str, &str)] = &[
+    ("proc/schedstat", "Documentation/scheduler/sched-stats.rst"),
+    ("sys/block/DEVICE/device/numa_node", "drivers/nvme/host/sysfs.c"),
     ("sys/bus/nd/devices/", "Documentation/ABI/testing/sysfs-bus-nd"),
+    ("sys/class/dmi/id/product_name", "drivers/firmware/dmi-id.c"),
+    (
+        "sys/class/net/DEVICE/device/msi_irqs/",
+        "Documentation/ABI/testing/sysfs-bus-pci",
+    ),
+    (
+        "sys/class/net/DEVICE/queues/tx-#/xps_cpus",
+        "Documentation/ABI/testing/sysfs-class-net-queues",
+    ),
+    (
+        "sys/devices/system/cpu/cpu#/cpufreq/scaling_governor",
+        "Documentation/admin-guide/pm/cpufreq.rst",
+    ),
+    (
+        "sys/devices/system/cpu/cpufreq/boost",
+        "Documentation/admin-guide/pm/cpufreq.rst",
+    ),
+    (
+        "sys/devices/system/cpu/cpufreq/policy#/energy_performance_preference",
+        "Documentation/admin-guide/pm/intel_pstate.rst",
+    ),
+    (
+        "sys/devices/system/cpu/cpufreq/policy#/scaling_governor",
+        "Documentation/admin-guide/pm/cpufreq.rst",
+    ),
 ];
 
 /// Guards against a path that does not exist and is wrong in the fixture, too, as in a rival

@@ -240,10 +240,15 @@ impl Fake {
                 with_fields(&old, &others.collect::<Vec<_>>().join(" "))
             }
             Some(Habit::TakesUpTo(last)) => {
-                let is_taken =
-                    |pair: &&str| !pair.starts_with(last) || old.split_whitespace().any(|field| field == *pair);
+                let is_taken = |pair: &&str| {
+                    !pair.starts_with(last) || old.split_whitespace().any(|field| field == *pair)
+                };
                 let wanted: Vec<&str> = text.split_whitespace().collect();
-                let taken: Vec<&str> = wanted.iter().copied().take_while(|pair| is_taken(pair)).collect();
+                let taken: Vec<&str> = wanted
+                    .iter()
+                    .copied()
+                    .take_while(|pair| is_taken(pair))
+                    .collect();
                 let shown = with_fields(&old, &taken.join(" "));
                 if taken.len() < wanted.len() {
                     self.set(name, &shown);

@@ -232,7 +232,9 @@ fn ends_with_this_process(place: &CommandPlace) -> bool {
 
 /// Waits until a transaction is confirmed or taken back; returns whether it is kept.
 fn is_kept(place: &CommandPlace, id: &str) -> anyhow::Result<bool> {
-    say("the watchdog ends with this container, and waits in it: confirm it from another one, or from the host");
+    say(
+        "the watchdog ends with this container, and waits in it: confirm it from another one, or from the host",
+    );
     let boot = boot::id(&place.root);
     loop {
         let all = transactions(&place.state)?;

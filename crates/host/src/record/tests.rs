@@ -228,8 +228,14 @@ const OF_OTHERS: &[&str] = &[
 /// Names of the kernel that no recorded tree has: where in its sources they are.
 const DOCUMENTED: &[(&str, &str)] = &[
     ("proc/schedstat", "Documentation/scheduler/sched-stats.rst"),
-    ("sys/block/DEVICE/device/numa_node", "drivers/nvme/host/sysfs.c"),
-    ("sys/bus/nd/devices/", "Documentation/ABI/testing/sysfs-bus-nd"),
+    (
+        "sys/block/DEVICE/device/numa_node",
+        "drivers/nvme/host/sysfs.c",
+    ),
+    (
+        "sys/bus/nd/devices/",
+        "Documentation/ABI/testing/sysfs-bus-nd",
+    ),
     ("sys/class/dmi/id/product_name", "drivers/firmware/dmi-id.c"),
     (
         "sys/class/net/DEVICE/device/msi_irqs/",

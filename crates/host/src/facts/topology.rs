@@ -161,8 +161,8 @@ const OF_ENGINES: &[&str] = &["container=", "KUBERNETES_SERVICE_HOST="];
 
 /// Returns whether this is a container: it has a container engine's mark and its own PID namespace.
 ///
-/// The mark alone does not suffice, because an image may contain it. Engines that leave no mark make
-/// `/proc/sys` read-only, unless the container is privileged.
+/// The mark alone does not suffice, because an image may contain it. Engines that leave no mark
+/// make `/proc/sys` read-only, unless the container is privileged.
 pub(crate) fn is_container(tree: &dyn Tree) -> bool {
     if tree
         .link("proc/self/ns/pid")

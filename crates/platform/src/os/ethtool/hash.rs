@@ -115,8 +115,8 @@ pub fn fields(device: &str) -> io::Result<Vec<(&'static str, bool)>> {
     }
 }
 
-/// Says of flows whether their ports count. A flow that is refused ends it, and those before it have
-/// changed; what a flow has already is not written: a card may refuse that, too.
+/// Says of flows whether their ports count. A flow that is refused ends it, and those before it
+/// have changed; what a flow has already is not written: a card may refuse that, too.
 pub fn write_fields(device: &str, wanted: &[(&str, bool)]) -> io::Result<()> {
     let mut flows = Vec::new();
     for (name, ports) in wanted {

@@ -4,7 +4,8 @@
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
     ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)
-    ./test report          reports of forebay bench and forebay plan in a headless browser: layout, colours, names, no scripts needed
+    ./test report          reports of forebay bench, forebay plan and forebay tune in a headless browser: layout, colours, names, no scripts
+                           needed; of forebay tune what needs no privileges
     ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
     ./test short           of other people's suites that of Kafka's own tools
     ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
@@ -17,7 +18,7 @@
                            speak to listeners of TLS only: aiokafka, sarama, tlsscan (sslyze, tlslite-ng)
     ./test secured         those of them that can, over TLS and SASL_SSL, and the tests of clients with clients that log in over TLS
     ./test tune            forebay tune as a process: killed at every write, watchdog, power cuts, experiments and
-                           twelve hosts in namespaces (root), reports in a headless browser
+                           twelve hosts in namespaces (root), reports in a headless browser: under six minutes on two cores
     ./test operate         what an operator does, by the pages, on a machine of its own (root): package, service, moves from and to
                            Kafka, alerts that fire, panels that have an answer, the container's program: about 15 minutes
     ./test dax             mapped files on persistent memory, in a machine in software that is killed: about 20 minutes
@@ -59,6 +60,7 @@ BY_FIXTURE = ["clients/test_records.py", "clients/test_consumer_groups.py", "cli
 SHORT = ["java-tools"]
 # Pinned, as the packages of the other suites are.
 ANSIBLE = "2.19.14"
+SCIPY = "1.17.1"
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
@@ -364,7 +366,11 @@ def report(run):
     if not run.built:
         run.step("build plan", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
     binary = TARGET / kind / "forebay"
-    run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py"], count=pytest_counts, cwd=TESTS, env={"TEST_BROKER": str(binary)})
+    env = {"TEST_BROKER": str(binary), "FOREBAY": str(binary)}
+    run.step("plan", [python(run), "-m", "pytest", "-q", "bench/test_plan.py", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
+    # What of it needs no privileges.
+    some = ["-n", max(2, os.cpu_count() or 1), "-m", "not root and not alone", "tune"]
+    run.step("tune without privileges", [python(run), "-m", "pytest", "-q", *some], count=pytest_counts, cwd=TESTS, env=env)
 
 
 def irqbalance(run):
@@ -388,12 +394,28 @@ def ansible(run):
     return str(home / "bin")
 
 
+def scipy(run):
+    """A Python that has scipy: in an environment of its own, because nothing else here needs it."""
+    home = kafka.cache() / f"scipy-{SCIPY}"
+    if not (home / ".complete").exists():
+        shutil.rmtree(home, ignore_errors=True)
+        run.step("install python for scipy", [sys.executable, "-m", "venv", home], count=nothing)
+        run.step("install scipy", [home / "bin/pip", "install", "-q", f"scipy=={SCIPY}"], count=nothing)
+        (home / ".complete").touch()
+    return str(home / "bin/python")
+
+
 def tune(run):
-    run.step("build tune", ["cargo", "build", "-q", "--locked", "-p", "forebay-server"], count=nothing)
-    binary = TARGET / "debug" / "forebay"
+    """What waits goes on beside each other; what measures, or cuts the power, is alone on the machine."""
+    run.step("build tune", ["cargo", "build", "--release", "--locked", "-p", "forebay-server"], count=nothing)
+    binary = TARGET / "release" / "forebay"
     chromium(run)
-    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run), **irqbalance(run)}
-    run.step("tune", [python(run), "-m", "pytest", "-q", "tune", "bench/test_tune.py"], count=pytest_counts, cwd=TESTS, env=env)
+    env = {"FOREBAY": str(binary), "TEST_BROKER": str(binary), "ANSIBLE": ansible(run), "SCIPY": scipy(run), **irqbalance(run)}
+    workers = 2 * max(2, os.cpu_count() or 1)
+    tests = [python(run), "-m", "pytest", "-q", "--durations", "10", "tune", "bench/test_tune.py"]
+    for name, which in (("tune", ["-n", workers, "-m", "not alone"]), ("tune alone", ["-m", "alone"])):
+        with contextlib.suppress(Failed):
+            run.step(name, [*tests, *which], count=pytest_counts, cwd=TESTS, env=env)
 
 
 def operate(run):

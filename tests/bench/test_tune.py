@@ -7,6 +7,10 @@ import pytest
 from bench.test_plan import MEASURE, WINDOWS, binary
 
 
+# One browser.
+pytestmark = pytest.mark.xdist_group("tune report")
+
+
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory):
     page = tmp_path_factory.mktemp("tune") / "samples.html"

@@ -20,7 +20,7 @@ CLIENTS = 6000
 PATIENCE = 30
 STEADY = ["--producers", "8", "--consumers", "4", "--record", "1KB", "--rate", "40MB", "--seconds", "3", "--verify"]
 STEPS = [
-    "--producers", "8", "--record", "10KB", "--rate", "step:50MB,75MB,100MB,125MB,150MB,175MB,200MB,225MB/0.5", "--seconds", "4",
+    "--producers", "8", "--record", "10KB", "--rate", "step:75MB,125MB,175MB,225MB,275MB,325MB,400MB,500MB/0.5", "--seconds", "4",
     "--interval", "0.25", "--objective-p99", "50"]
 
 

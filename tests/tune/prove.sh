@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Looks for settings of this machine that help Forebay, and shows whether they do: `forebay tune plan` proposes from what was
 # counted while a broker was under load, `forebay tune experiment` compares with the same load. Takes about eight minutes for each
-# item of the plan, of more than two items for all together; 1 GB of disk, and root. Nothing else should run meanwhile.
+# item of the plan, of more than two items for all together; 2 GB of disk, and root. Nothing else should run meanwhile.
 #
 #   tests/tune/prove.sh [DIR]     plan, design, result and report in DIR (default: docs/benchmarks/tune); FOREBAY=PATH names the binary
 #

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 
-from test_tune import CARDS, FOREBAY, Host, in_namespace, rooted, wait_until, write_plan
+from test_tune import CARDS, FOREBAY, Host, alone, in_namespace, rooted, wait_until, write_plan
 
 
 def shown(script, more=""):
@@ -69,6 +69,7 @@ for _ in range(200):
     assert {"place": "qdisc", "count": dropped} in found["drops"]
 
 
+@alone
 @rooted
 def test_why_packets_are_dropped_is_what_the_kernel_counts(tmp_path):
     """2,000 datagrams for a socket that is not read: the sum of the reason is the kernel's own counter."""

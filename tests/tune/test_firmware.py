@@ -219,3 +219,4 @@ def test_a_controller_that_is_killed_while_hosts_restart_goes_on(machines):
     machines.roll(check=0)
     assert {host["stands"] for host in machines.status()} == {"confirmed"}
     assert set(machines.settings().values()) == {("HomeSnoop", None)}
+    assert machines.limits_were_kept() == set()

@@ -4,7 +4,7 @@ import json
 import statistics
 import sys
 
-from test_tune import CARDS, HERE, broker, experiment, in_namespace, rooted
+from test_tune import CARDS, HERE, alone, broker, experiment, in_namespace, rooted
 
 LINE = f"""
         {sys.executable} {HERE / "relay.py"} {{delay}} {{loss}} > {{log}} &
@@ -19,6 +19,7 @@ def line(tmp_path, delay, loss):
     return LINE.format(delay=delay, loss=loss, log=tmp_path / "line.log")
 
 
+@alone
 @rooted
 def test_the_line_delays_and_loses_as_it_was_told(tmp_path):
     echo = tmp_path / "echo.py"
@@ -68,6 +69,7 @@ print(json.dumps(times))
     assert 860 <= len(times) <= 945, len(times)
 
 
+@alone
 @rooted
 def test_a_congestion_control_that_bears_loss_is_adopted_by_the_slowest_requests_over_a_line(tmp_path):
     """Produce and fetch over a line with delay and loss, on the host of the clients."""
@@ -77,9 +79,9 @@ def test_a_congestion_control_that_bears_loss_is_adopted_by_the_slowest_requests
 version = 1
 plan = "plan.toml"
 seed = 3
-pairs = 7
+pairs = 6
 pairs_of_same = 2
-block_ms = 2000
+block_ms = 1000
 load = {json.dumps([sys.executable, str(HERE / "line_load.py"), str(broker()), f"10.216.0.1:{port}"])}
 [[primary]]
 name = "produce_p99_ms"

@@ -13,6 +13,9 @@ from test_tune import FOREBAY, Host
 from crash import scratch_disk
 from crash.scratch_disk import ScratchDisk
 
+# A namespace of mounts that another test makes meanwhile would keep the disk mounted.
+pytestmark = pytest.mark.alone
+
 ROUNDS = 15
 
 

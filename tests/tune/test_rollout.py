@@ -10,6 +10,9 @@ import time
 import pytest
 from test_tune import FOREBAY, HERE, rooted, tune
 
+# The names of its hosts are those of the machine.
+pytestmark = pytest.mark.xdist_group("hosts")
+
 HOSTS = [f"tn-h{number}" for number in range(12)]
 SOMAXCONN = "/proc/sys/net/core/somaxconn"
 
@@ -130,6 +133,7 @@ def test_a_controller_that_is_killed_at_random_moments_goes_on(fleet):
     fleet.run(check=0)
     assert set(fleet.stands().values()) == {"confirmed"}
     assert fleet.values() == ["8192"] * 12
+    fleet.limits_were_kept()
 
 
 @rooted

@@ -1,4 +1,4 @@
-"""The CPUs of a broker that runs, and those that it starts with."""
+"""The CPUs of a broker that runs, and those that it starts with. No other one may run of the same program."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from test_tune import FOREBAY, PATIENCE, rooted, tune
+from test_tune import FOREBAY, PATIENCE, alone, rooted, tune
 
 
 def free_port():
@@ -29,6 +29,7 @@ def cpus_of(pid):
     return found
 
 
+@alone
 @rooted
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU cannot be divided")
 def test_a_broker_that_runs_is_moved_and_moved_back(tmp_path):

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,12 @@ HERE = Path(__file__).resolve().parent
 FOREBAY = Path(os.environ.get("FOREBAY", ROOT / "target" / "debug" / "forebay"))
 PATIENCE = 30
 
-rooted = pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: as root only")
+alone = pytest.mark.alone
+
+
+def rooted(test):
+    """Makes namespaces: as root only."""
+    return pytest.mark.root(pytest.mark.skipif(os.geteuid() != 0, reason="makes namespaces: as root only")(test))
 
 
 def tune(*arguments, prefix=(), check=None):
@@ -208,6 +214,7 @@ def test_what_is_kept_and_not_applied_since_a_start_is_said(host):
     assert {one["verdict"] for one in host.json("verify")} == {"same"}
 
 
+@alone
 @pytest.mark.skipif(subprocess.run(["which", "cc"], capture_output=True).returncode != 0, reason="no C compiler is installed")
 def test_a_clock_that_jumps_neither_hastens_nor_delays_the_watchdog(host, tmp_path):
     """The clock on the wall jumps by a day each second, to and fro."""
@@ -379,9 +386,11 @@ def broker():
 
 @rooted
 def test_a_larger_queue_of_a_broker_is_adopted_while_records_are_produced_and_fetched(tmp_path):
-    """E4 with `forebay serve`: clients of another network connect at once, records go in and come back."""
+    """E4 with `forebay serve`: clients of another network connect at once, in steps; records go in and come back. The capacity is
+    the last step at which all were there."""
+    capacity = '[[primary]]\nname = "capacity"\nbetter = "more"'
     design(
-        tmp_path / "design.toml", [HERE / "broker_load.py", broker(), tmp_path / "broker"], pairs=6, same=2, block=1000,
+        tmp_path / "design.toml", [HERE / "broker_load.py", broker(), tmp_path / "broker"], more=capacity, pairs=7, same=2, block=1000,
         primary="turned_away")
     kept = experiment(
         tmp_path, 0,
@@ -393,6 +402,8 @@ def test_a_larger_queue_of_a_broker_is_adopted_while_records_are_produced_and_fe
     assert kept["verdict"] == "adopt", kept["why"]
     with_change = [sample["figures"] for sample in kept["samples"] if sample["arm"] == "test" and not sample["same"]]
     assert all(figures["turned_away"] == 0 and figures["lost"] == 0 for figures in with_change)
+    [times] = [1 + effect["benefit"]["low"] for effect in kept["effects"] if effect["name"] == "capacity"]
+    assert times > 10, "of 16 places, and of 4,096"
 
 
 def thread_cpus(expect):
@@ -416,10 +427,11 @@ def pin_napi(cpu):
         """
 
 
+@alone
 @rooted
 def test_polling_a_card_beside_the_server_is_adopted(tmp_path):
     """E1: the thread that polls the card on the server's CPU, against another."""
-    design(tmp_path / "design.toml", [HERE / "napi_load.py", "3"], block=800, same=4)
+    design(tmp_path / "design.toml", [HERE / "napi_load.py", "3"], block=500, pairs=7, same=3)
     kept = experiment(
         tmp_path, 0,
         before=CARDS + pin_napi(0),
@@ -430,6 +442,7 @@ def test_polling_a_card_beside_the_server_is_adopted(tmp_path):
     assert kept["effects"][0]["benefit"]["estimate"] >= 0.90, kept["why"]
 
 
+@alone
 @rooted
 def test_polling_a_card_beside_a_broker_is_adopted_while_records_are_produced_and_fetched(tmp_path):
     """E1 with `forebay serve`: the thread that polls the card on the CPU of the broker, against another."""
@@ -455,6 +468,7 @@ def test_polling_a_card_beside_a_broker_is_adopted_while_records_are_produced_an
     assert kept["effects"][0]["benefit"]["estimate"] >= 0.90, kept["why"]
 
 
+@alone
 @rooted
 def test_polling_a_card_on_a_busy_server_is_harmful_and_taken_back_within_ten_seconds(tmp_path):
     """E5: threads that poll, on the CPU of a server that is busy."""
@@ -480,9 +494,20 @@ def newest_end(state):
 
 @rooted
 def test_what_changes_nothing_is_not_adopted(tmp_path):
-    """The null case: a setting that nothing uses, twenty times."""
-    adopted = 0
-    for seed in range(20):
+    """The null case: a setting that nothing uses. It is never adopted, and at most one of twenty is said to do anything; since that is
+    a matter of chance (one of sixty by its sign alone), two of twenty are followed by twenty more."""
+    codes = null_cases(tmp_path, range(20))
+    if sum(code != 4 for code in codes) > 1:
+        codes += null_cases(tmp_path, range(20, 40))
+    assert 0 not in codes, codes
+    assert sum(code != 4 for code in codes) * 20 <= len(codes), codes
+
+
+def null_cases(tmp_path, seeds):
+    """The exit codes of experiments whose change does nothing, two at a time: the order of the arms is drawn, so that what else happens
+    is no reason for a verdict."""
+
+    def one(seed):
         dir = tmp_path / str(seed)
         dir.mkdir()
         design(dir / "design.toml", [HERE / "quiet_load.py"], block=20, pairs=6, same=2, primary="median_us")
@@ -495,8 +520,10 @@ def test_what_changes_nothing_is_not_adopted(tmp_path):
             {FOREBAY} tune --state {dir}/state experiment {dir}/design.toml -o {dir}/result.json
             """)
         assert done.returncode in (0, 4, 5), (done.stdout, done.stderr)
-        adopted += done.returncode != 4
-    assert adopted <= 1, adopted
+        return done.returncode
+
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(one, seeds))
 
 
 @rooted
@@ -612,14 +639,3 @@ def test_killed_at_every_write_the_settings_of_the_kernel_are_as_they_were(tmp_p
     assert done.returncode == 0, (done.stdout, done.stderr)
     # An intent, the setting and its outcome for each.
     assert int(done.stdout.split()[-1]) >= 3 * len(items), done.stdout
-
-
-@rooted
-def test_a_host_is_inspected_within_a_fifth_of_a_second(tmp_path):
-    """Time of the processor: the clock on the wall is that of all that runs beside it."""
-    before = os.times()
-    tune("--format", "json", "inspect", check=0)
-    after = os.times()
-    took = after.children_user + after.children_system - before.children_user - before.children_system
-    # The unoptimised binary that this suite runs.
-    assert took < 0.2, took

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use crate::apply::Change;
 use crate::form::fields;
 use crate::knob;
+use crate::plan::BOOT;
 use crate::root::Tree;
 
 /// An export format.
@@ -75,9 +76,12 @@ fn file(tree: &dyn Tree, change: &Change) -> Option<(String, String)> {
 
 fn tuned(tree: &dyn Tree, changes: &[Change]) -> ExportedText {
     let mut sections = [("sysctl", String::new()), ("sysfs", String::new())];
+    let mut options = String::new();
     let mut left_out = Vec::new();
     for change in changes {
-        if let Some(name) = change.item.strip_prefix("sysctl.") {
+        if let Some(option) = change.item.strip_prefix(BOOT) {
+            let _ = write!(options, " +{option}={}", change.want);
+        } else if let Some(name) = change.item.strip_prefix("sysctl.") {
             let _ = writeln!(sections[0].1, "{name} = {}", change.want);
         } else if let Some((path, text)) =
             file(tree, change).filter(|(path, _)| path.starts_with("/sys/"))
@@ -90,6 +94,10 @@ fn tuned(tree: &dyn Tree, changes: &[Change]) -> ExportedText {
     let mut text = format!("{HEAD}[main]\nsummary=Settings kept by forebay tune\n");
     for (name, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
         let _ = write!(text, "\n[{name}]\n{lines}");
+    }
+    if !options.is_empty() {
+        // A name of its own, because of keys with the same name the last one counts.
+        let _ = write!(text, "\n[bootloader]\ncmdline_forebay ={options}\n");
     }
     ExportedText { text, left_out }
 }
@@ -213,6 +221,23 @@ mod tests {
             want: want.to_owned(),
         };
         all.map(change).to_vec()
+    }
+
+    /// tuned edits the entries of loaders, the other forms do not.
+    #[test]
+    fn boot_options_are_for_tuned() {
+        let change = |(item, want): (&str, &str)| Change {
+            item: item.to_owned(),
+            want: want.to_owned(),
+        };
+        let items = [("boot.nohz_full", "1-3"), ("boot.tsc", "reliable")];
+        let changes = items.map(change);
+        let exported = export(&Fake::default(), &changes, ExportFormat::Tuned);
+        assert!(exported.left_out.is_empty(), "{exported:?}");
+        let lines = "[bootloader]\ncmdline_forebay = +nohz_full=1-3 +tsc=reliable\n";
+        assert!(exported.text.ends_with(lines), "{exported:?}");
+        let script = export(&Fake::default(), &changes, ExportFormat::Script);
+        assert_eq!(script.left_out, ["boot.nohz_full", "boot.tsc"]);
     }
 
     #[track_caller]

@@ -36,6 +36,8 @@ pub(crate) enum Habit {
     Spreads(&'static str),
     /// Takes fields, all of them kept except these, which no driver changes.
     Fixes(&'static str),
+    /// Takes fields one by one, and refuses another value of this one.
+    TakesUpTo(&'static str),
     /// Takes fields, and gives the interrupts of this device other numbers and these CPUs.
     Renumbers(&'static str, &'static str),
 }
@@ -236,6 +238,23 @@ impl Fake {
                     .split_whitespace()
                     .filter(|pair| !pair.starts_with(name));
                 with_fields(&old, &others.collect::<Vec<_>>().join(" "))
+            }
+            Some(Habit::TakesUpTo(last)) => {
+                let is_taken = |pair: &&str| {
+                    !pair.starts_with(last) || old.split_whitespace().any(|field| field == *pair)
+                };
+                let wanted: Vec<&str> = text.split_whitespace().collect();
+                let taken: Vec<&str> = wanted
+                    .iter()
+                    .copied()
+                    .take_while(|pair| is_taken(pair))
+                    .collect();
+                let shown = with_fields(&old, &taken.join(" "));
+                if taken.len() < wanted.len() {
+                    self.set(name, &shown);
+                    return Err(Errno::INVAL.into());
+                }
+                shown
             }
             Some(Habit::Spreads(device)) => self.spread_over(device, &old, text)?,
             Some(Habit::Renumbers(device, cpus)) => {

@@ -211,6 +211,20 @@ impl Form {
         of_fields(&kept)
     }
 
+    /// Returns whether each wanted field has its old or its wanted value: a card takes some of them
+    /// and refuses the next.
+    pub fn is_half(&self, found: &str, old: &str, wanted: &str) -> bool {
+        let Form::Fields(..) = self else { return false };
+        let (Some(found), Some(old), Some(wanted)) = (fields(found), fields(old), fields(wanted))
+        else {
+            return false;
+        };
+        wanted.iter().all(|field| {
+            let now = found.iter().find(|(name, _)| *name == field.0);
+            now.is_some_and(|now| now == field || old.contains(now))
+        })
+    }
+
     /// Returns the part of a value that can be written; for fields, those that may be set.
     pub fn writable(&self, canonical: &str) -> String {
         let Form::Fields(names, _) = self else {
@@ -339,6 +353,19 @@ mod tests {
         for (wanted, rounded) in [("0", "0"), ("1", "1"), ("3000", "4096"), ("4096", "4096")] {
             assert_eq!(Form::PowerOfTwo(1 << 20).rounded(wanted), rounded);
         }
+    }
+
+    #[test]
+    fn half_of_the_fields_are_told_from_those_of_others() {
+        let form = Form::Fields(&["a", "b"], 9);
+        let is_half = |found: &str| form.is_half(found, "a=1 b=1 c=1", "a=2 b=2");
+        for found in ["a=1 b=1", "a=2 b=1", "a=1 b=2 c=7", "a=2 b=2"] {
+            assert!(is_half(found), "{found}");
+        }
+        for found in ["a=3 b=1", "a=2", "", "a"] {
+            assert!(!is_half(found), "{found}");
+        }
+        assert!(!Form::Number(0, 9).is_half("1", "1", "2"));
     }
 
     #[test]

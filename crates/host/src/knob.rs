@@ -160,6 +160,12 @@ pub fn outlives_boot(id: &str) -> bool {
     is_of_firmware(id) || id.starts_with("process.")
 }
 
+/// Returns whether a value is not for other users of the host: who knows the key of the hash can
+/// send packets that all come to one queue.
+pub fn is_secret(id: &str) -> bool {
+    id.starts_with("net.") && id.ends_with(".rss_key")
+}
+
 /// Returns whether an item is a setting of the firmware.
 pub fn is_of_firmware(id: &str) -> bool {
     id.starts_with("firmware.")

@@ -212,7 +212,7 @@ impl Plan {
 }
 
 /// Prefix of the items that are options of the kernel's command line.
-const BOOT: &str = "boot.";
+pub(crate) const BOOT: &str = "boot.";
 
 impl Item {
     /// Checks that a boot option is in effect; the error is how it gets there.

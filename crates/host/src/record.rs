@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use crate::counter::Counters;
-use crate::facts::Facts;
+use crate::facts::{Facts, loader};
 use crate::firmware;
 use crate::knob;
 use crate::root::Tree;
@@ -33,7 +33,6 @@ pub enum Entry {
 pub struct Recorder<'a> {
     tree: &'a dyn Tree,
     found: RefCell<BTreeMap<String, Entry>>,
-    missed: RefCell<Vec<String>>,
 }
 
 impl<'a> Recorder<'a> {
@@ -42,13 +41,7 @@ impl<'a> Recorder<'a> {
         Recorder {
             tree,
             found: RefCell::default(),
-            missed: RefCell::default(),
         }
-    }
-
-    /// Returns the names that were read but do not exist.
-    pub fn missed(&self) -> Vec<String> {
-        self.missed.borrow().clone()
     }
 
     /// Returns everything that may be disclosed.
@@ -62,13 +55,10 @@ impl<'a> Recorder<'a> {
         read: io::Result<T>,
         entry: impl Fn(&T) -> Entry,
     ) -> io::Result<T> {
-        match &read {
-            Ok(value) => {
-                self.found
-                    .borrow_mut()
-                    .insert(name.to_owned(), entry(value));
-            }
-            Err(_) => self.missed.borrow_mut().push(name.to_owned()),
+        if let Ok(value) = &read {
+            self.found
+                .borrow_mut()
+                .insert(name.to_owned(), entry(value));
         }
         read
     }
@@ -85,6 +75,13 @@ impl Tree for Recorder<'_> {
 
     fn list(&self, dir: &str) -> io::Result<Vec<String>> {
         let names = self.tree.list(dir)?;
+        // That there are some matters; their names have the number of the machine.
+        if dir == loader::ENTRIES && !names.is_empty() {
+            let empty = Entry::Text(String::new());
+            self.found
+                .borrow_mut()
+                .insert(format!("{dir}/entry.conf"), empty);
+        }
         // Only the names matter in this directory; in others the files are read.
         if dir.ends_with("/msi_irqs") {
             for name in &names {

@@ -171,7 +171,12 @@ fn settle(tree: &dyn Tree, entry: &Entry) -> SettledItem {
     }
     let is_ours = match &entry.state {
         ItemState::Done(got) => Ok(knob.form.is(&found, got) || found == *got),
-        ItemState::Intended | ItemState::Failed(_) if knob.form.is(&found, &entry.want) => Ok(true),
+        ItemState::Intended | ItemState::Failed(_)
+            if knob.form.is(&found, &entry.want)
+                || knob.form.is_half(&found, &entry.old, &entry.want) =>
+        {
+            Ok(true)
+        }
         ItemState::Intended | ItemState::Failed(_) => becomes(tree, &knob, &found, &entry.want),
         ItemState::Undone => Ok(false),
     };

@@ -12,14 +12,14 @@ use super::{CommandPlace, Exit};
 use crate::apply;
 use crate::change::{self, Order};
 use crate::counter::Counters;
-use crate::facts::Facts;
+use crate::facts::{Facts, topology};
 use crate::firmware;
 use crate::guard::Guard;
 use crate::journal::store::transactions;
 use crate::knob::{self, Class};
 use crate::persist;
 use crate::plan::{OperatorLimits, Plan, Refusal};
-use crate::root::Tree as _;
+use crate::root::{Root, Tree as _};
 use crate::transaction::TransactionStanding;
 use crate::undo::{self, UndoneItem};
 use crate::watch::{Verdict, Watch, WatchedItem};
@@ -27,6 +27,8 @@ use crate::{boot, evidence, watch, watchdog};
 
 /// Limit on the size of a plan.
 const PLAN_BYTES_MAX: u64 = 8 << 20;
+/// Time between two looks at whether a transaction was confirmed.
+const LOOK_MS: u64 = 200;
 
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
@@ -124,6 +126,11 @@ impl ApplyArgs {
         let waits = changes
             .iter()
             .any(|change| knob::is_of_firmware(&change.item));
+        let is_left = report.whole && !self.until_reboot;
+        if is_left && ends_with_this_process(place) && !is_kept(place, &report.transaction)? {
+            say("nobody confirmed it: it was taken back");
+            return Ok(Exit::Failed);
+        }
         Ok(match () {
             () if !report.whole => Exit::Failed,
             () if waits => Exit::Reboot,
@@ -214,6 +221,29 @@ fn unable(capabilities: u64, in_container: bool) -> Option<Refusal> {
     }
     let why = "this is a container, whose /proc/sys is not the host's: run it privileged with --sysroot /host";
     in_container.then(|| Refusal::whole(why))
+}
+
+/// Returns whether the watchdog would end with this command: it runs in a container that is told of
+/// the root of its host, not of a copy.
+fn ends_with_this_process(place: &CommandPlace) -> bool {
+    let is_live = place.root.read("proc/self/stat").is_ok();
+    !place.root.is_this_machine() && is_live && topology::is_container(&Root::new("/"))
+}
+
+/// Waits until a transaction is confirmed or taken back; returns whether it is kept.
+fn is_kept(place: &CommandPlace, id: &str) -> anyhow::Result<bool> {
+    say(
+        "the watchdog ends with this container, and waits in it: confirm it from another one, or from the host",
+    );
+    let boot = boot::id(&place.root);
+    loop {
+        let all = transactions(&place.state)?;
+        let standing = all.iter().find(|one| one.id == id);
+        match standing.map(|one| one.standing(&boot)) {
+            Some(TransactionStanding::Open) => boot::wait_ms(LOOK_MS),
+            standing => return Ok(standing == Some(TransactionStanding::Confirmed)),
+        }
+    }
 }
 
 pub(super) fn refused(place: &CommandPlace, refusals: &[Refusal]) -> anyhow::Result<Exit> {

@@ -20,6 +20,7 @@ use crate::facts::Facts;
 use crate::knob;
 use crate::plan::{OperatorLimits, Refusal};
 use crate::render::{self, ChangedItem, StoredExperiment};
+use crate::root::Tree;
 
 /// Limit on the size of a result, above that of the most pairs with many counters.
 const RESULT_BYTES_MAX: u64 = 1 << 30;
@@ -66,6 +67,9 @@ impl ExperimentArgs {
             Err(refusals) => return change::refused(place, &refusals),
         };
         if let Some(refusal) = needs_restart(&changes) {
+            return change::refused(place, &[refusal]);
+        }
+        if let Some(refusal) = changes_nothing(&place.root, design.mode, &changes) {
             return change::refused(place, &[refusal]);
         }
         let parts = modes::parts(design.mode, &changes);
@@ -119,6 +123,30 @@ fn needs_restart(changes: &[Change]) -> Option<Refusal> {
         item: Some(change.item.clone()),
         why: why.to_owned(),
     })
+}
+
+/// Returns why the arms of a comparison would be the same: what it asks about is in effect already.
+///
+/// Its verdict would be that there is no benefit, which would be read as one on the setting.
+fn changes_nothing(tree: &dyn Tree, mode: Mode, changes: &[Change]) -> Option<Refusal> {
+    let is_there = |change: &&Change| {
+        let knob = knob::find(tree, &change.item);
+        knob.is_some_and(|knob| {
+            let now = knob.read(tree);
+            now.is_ok_and(|now| knob.form.is(&now, &change.want))
+        })
+    };
+    let why = "it is in effect already, so that both arms would be the same: undo it first";
+    match mode {
+        Mode::Bundle if changes.iter().all(|change| is_there(&change)) => Some(Refusal::whole(
+            "nothing of the plan is left to change, so that both arms would be the same",
+        )),
+        Mode::Bundle => None,
+        Mode::Each | Mode::Ablate => changes.iter().find(is_there).map(|change| Refusal {
+            item: Some(change.item.clone()),
+            why: why.to_owned(),
+        }),
+    }
 }
 
 /// The comparison to make, and its host.
@@ -283,4 +311,52 @@ fn shown(result: &Result) -> String {
         result.why,
         table(&rows)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn a_host_is_not_compared_with_itself() {
+        let fake = Fake::new(&[
+            ("proc/sys/vm/swappiness", "1"),
+            ("proc/sys/net/core/somaxconn", "128"),
+        ]);
+        let change = |(item, want): (&str, &str)| Change {
+            item: item.to_owned(),
+            want: want.to_owned(),
+        };
+        let there = ("sysctl.vm.swappiness", "1");
+        let new = ("sysctl.net.core.somaxconn", "4096");
+        let why = |mode, changes: &[(&str, &str)]| {
+            let changes: Vec<Change> = changes.iter().copied().map(change).collect();
+            changes_nothing(&fake, mode, &changes).map(|refusal| (refusal.item, refusal.why))
+        };
+        assert_eq!(why(Mode::Bundle, &[there, new]), None);
+        assert!(why(Mode::Bundle, &[there]).is_some());
+        assert!(why(Mode::Bundle, &[]).is_some(), "boot options alone");
+        for mode in [Mode::Each, Mode::Ablate] {
+            assert_eq!(why(mode, &[new]), None);
+            let (item, why) = why(mode, &[new, there]).unwrap();
+            assert_eq!(item.as_deref(), Some("sysctl.vm.swappiness"));
+            assert!(why.contains("in effect already"), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_restart_is_in_no_block() {
+        let refusal = |item: &str| {
+            let change = Change {
+                item: item.to_owned(),
+                want: "0".to_owned(),
+            };
+            needs_restart(&[change]).map(|refusal| refusal.why)
+        };
+        assert_eq!(refusal("sysctl.vm.swappiness"), None);
+        for item in ["process.cpus", "firmware.cpu.snoop"] {
+            assert!(refusal(item).unwrap().contains("fleet assign"), "{item}");
+        }
+    }
 }

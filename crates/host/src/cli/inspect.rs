@@ -17,7 +17,7 @@ use crate::facts::pmem::Namespace;
 use crate::firmware;
 use crate::journal::store::transactions;
 use crate::knob::{self, Class};
-use crate::root::Tree as _;
+use crate::root::Tree;
 use crate::watch::{self, Verdict};
 
 #[derive(Serialize)]
@@ -81,7 +81,7 @@ pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Re
             .iter()
             .find(|one| one.item == knob.id && one.verdict == Verdict::Same)
             .map(|one| one.transaction.clone()),
-        value: knob.read(&place.root).ok(),
+        value: value(&place.root, &knob),
         class: knob.class,
         owner: facts
             .owners
@@ -102,6 +102,16 @@ pub(super) fn run(place: &CommandPlace, reasons: Option<Duration>) -> anyhow::Re
     };
     place.format.show(&inspected, || text(&inspected))?;
     Ok(Exit::Done)
+}
+
+/// Returns the value to show: what is inspected is sent to others.
+fn value(tree: &dyn Tree, knob: &knob::Knob) -> Option<String> {
+    let value = knob.read(tree).ok()?;
+    Some(if knob::is_secret(&knob.id) {
+        "not shown".to_owned()
+    } else {
+        value
+    })
 }
 
 /// Counts for a time why packets are dropped, the most frequent first.
@@ -298,4 +308,21 @@ fn nic(nic: &crate::facts::net::Nic) -> Vec<String> {
     let up = if nic.up { "up" } else { "down" };
     let queues = format!("{} rx, {} tx queues", nic.rx_queues, nic.tx_queues);
     vec![nic.name.clone(), driver, node, up.to_owned(), queues, ring]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+
+    #[test]
+    fn the_key_of_a_cards_hash_is_not_shown() {
+        let fake = Fake::new(&[
+            ("ethtool/eth0/rss_key", "6d5a6d5a"),
+            ("proc/sys/vm/swappiness", "60"),
+        ]);
+        let shown = |id: &str| value(&fake, &knob::find(&fake, id).unwrap());
+        assert_eq!(shown("net.eth0.rss_key").as_deref(), Some("not shown"));
+        assert_eq!(shown("sysctl.vm.swappiness").as_deref(), Some("60"));
+    }
 }

@@ -11,9 +11,10 @@ use super::show::{say, table};
 use super::{CommandPlace, Exit, change};
 use crate::apply::Change;
 use crate::export::{self, ExportFormat};
+use crate::facts::loader;
 use crate::journal::store::transactions;
 use crate::knob::{self, Class};
-use crate::plan::{Confidence, Item, OperatorLimits, Plan};
+use crate::plan::{BOOT, Confidence, Item, OperatorLimits, Plan};
 use crate::record;
 use crate::rule::{self, Advice, Profile, RuleInput, RuleOutput};
 use crate::{boot, persist};
@@ -147,6 +148,16 @@ pub(super) fn export(
         Some(file) => {
             let mut changes = Vec::new();
             for item in change::read(file)?.1.items {
+                if let Some(option) = item.id.strip_prefix(BOOT) {
+                    let want = item.wanted();
+                    let want = want.and_then(|want| loader::allowed(option, &want).map(|()| want));
+                    let want = want.map_err(|why| anyhow::anyhow!("{}: {why}", item.id))?;
+                    changes.push(Change {
+                        item: item.id,
+                        want,
+                    });
+                    continue;
+                }
                 let knob = knob::find(&place.root, &item.id);
                 let knob = knob.with_context(|| format!("{}: there is no such knob", item.id))?;
                 let want = item.wanted().and_then(|want| knob.form.wanted(&want));

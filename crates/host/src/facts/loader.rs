@@ -24,6 +24,9 @@ const OPTIONS: &[&str] = &[
     "tsc",
 ];
 
+/// Where an entry for each kernel is.
+pub(crate) const ENTRIES: &str = "boot/loader/entries";
+
 /// A program that starts kernels, or makes its entries.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "kebab-case")]
@@ -54,7 +57,7 @@ impl Loader {
             () if is("etc/kernelstub/configuration") => Some(Loader::Kernelstub),
             () if of_systemd.into_iter().any(is) => Some(Loader::SystemdBoot),
             () if !is("etc/default/grub") => None,
-            () if tree.names("boot/loader/entries").is_empty() => Some(Loader::Grub),
+            () if tree.names(ENTRIES).is_empty() => Some(Loader::Grub),
             () => Some(Loader::Grubby),
         }
     }
@@ -77,13 +80,8 @@ impl Loader {
     }
 }
 
-/// Checks that an option has a value in this boot; the error is how it gets it.
-pub fn check(
-    options: &[String],
-    loader: Option<Loader>,
-    name: &str,
-    want: &str,
-) -> Result<(), String> {
+/// Checks that a plan may ask for an option with this value.
+pub fn allowed(name: &str, want: &str) -> Result<(), String> {
     if !OPTIONS.contains(&name) {
         return Err(format!(
             "{name:?} is none of the boot options that a plan may have: {}",
@@ -94,6 +92,17 @@ pub fn check(
     if want.is_empty() || !want.bytes().all(is_plain) {
         return Err(format!("{want:?} is no value of a boot option"));
     }
+    Ok(())
+}
+
+/// Checks that an option has a value in this boot; the error is how it gets it.
+pub fn check(
+    options: &[String],
+    loader: Option<Loader>,
+    name: &str,
+    want: &str,
+) -> Result<(), String> {
+    allowed(name, want)?;
     let mut values = options
         .iter()
         .filter_map(|option| option.split_once('='))

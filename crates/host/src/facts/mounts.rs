@@ -35,9 +35,25 @@ pub struct Mount {
     pub options: Vec<String>,
 }
 
+/// The mounts of this process.
+const MOUNTS: &str = "proc/self/mountinfo";
+
 /// Returns the file systems on block devices, each once.
 pub(super) fn all(tree: &dyn Tree) -> Vec<Mount> {
-    of_text(&tree.read("proc/self/mountinfo").unwrap_or_default())
+    of_text(&tree.read(MOUNTS).unwrap_or_default())
+}
+
+/// Returns whether `/proc/sys` is mounted read-only over `/proc`.
+pub(super) fn are_settings_read_only(tree: &dyn Tree) -> bool {
+    let text = tree.read(MOUNTS).unwrap_or_default();
+    let places = text.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(4);
+        Some((fields.next()?, fields.next()?))
+    });
+    // The last one is above the others.
+    let mut of_settings = places.filter(|(place, _)| *place == "/proc/sys");
+    let options = of_settings.next_back().map_or("", |(_, options)| options);
+    options.split(',').any(|option| option == "ro")
 }
 
 fn of_text(text: &str) -> Vec<Mount> {

@@ -32,6 +32,20 @@ fn a_container_has_a_mark_and_processes_of_its_own() {
         "A=1\0container=podman\0",
         "pid:[4026532281]"
     ));
+    assert!(is(
+        "proc/1/environ",
+        "A=1\0KUBERNETES_SERVICE_HOST=10.0.0.1\0",
+        "pid:[4026532281]"
+    ));
+    let read_only =
+        "35 34 0:5 / /proc rw - proc proc rw\n36 35 0:5 /sys /proc/sys ro,nosuid - proc proc rw\n";
+    assert!(is("proc/self/mountinfo", read_only, "pid:[4026532281]"));
+    let writable = read_only.replace("ro,nosuid", "rw,nosuid");
+    assert!(!is("proc/self/mountinfo", &writable, "pid:[4026532281]"));
+    assert!(
+        !is("proc/self/mountinfo", read_only, "pid:[4026531836]"),
+        "a service of the host that may not set the kernel"
+    );
     assert!(
         !is(".dockerenv", "", "pid:[4026531836]"),
         "an image that became a machine"

@@ -2,6 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::mounts;
 use crate::cpus::Cpus;
 use crate::root::Tree;
 
@@ -155,10 +156,14 @@ fn memory(tree: &dyn Tree) -> u64 {
 /// The kernel's name for the initial PID namespace.
 const FIRST_PIDS: &str = "pid:[4026531836]";
 
+/// Beginnings of variables that container engines give the first process.
+const OF_ENGINES: &[&str] = &["container=", "KUBERNETES_SERVICE_HOST="];
+
 /// Returns whether this is a container: it has a container engine's mark and its own PID namespace.
 ///
-/// The mark alone does not suffice, because an image may contain it.
-fn is_container(tree: &dyn Tree) -> bool {
+/// The mark alone does not suffice, because an image may contain it. Engines that leave no mark
+/// make `/proc/sys` read-only, unless the container is privileged.
+pub(crate) fn is_container(tree: &dyn Tree) -> bool {
     if tree
         .link("proc/self/ns/pid")
         .is_ok_and(|name| name == FIRST_PIDS)
@@ -167,8 +172,8 @@ fn is_container(tree: &dyn Tree) -> bool {
     }
     let marks = [".dockerenv", "run/.containerenv"];
     let environ = tree.read("proc/1/environ").unwrap_or_default();
+    let is_of_engine = |name: &str| OF_ENGINES.iter().any(|begin| name.starts_with(begin));
     marks.iter().any(|mark| tree.read(mark).is_ok())
-        || environ
-            .split('\0')
-            .any(|name| name.starts_with("container="))
+        || environ.split('\0').any(is_of_engine)
+        || mounts::are_settings_read_only(tree)
 }

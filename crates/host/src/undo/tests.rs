@@ -792,3 +792,22 @@ fn a_feature_that_the_card_keeps_ends_the_plan() {
         "{applied:?}"
     );
 }
+
+/// Fields that a card takes one by one: it has some of them when it refuses the next.
+#[test]
+fn half_of_the_fields_are_taken_back() {
+    let dir = scratch();
+    let name = "ethtool/eth0/rss_fields";
+    let shown = "tcp4_ports=1 tcp6_ports=1 udp4_ports=0 udp6_ports=0";
+    let fake = Fake::new(&[(name, shown)]).habit(name, Habit::TakesUpTo("udp6_ports"));
+    let want = "udp4_ports=1 udp6_ports=1";
+    let applied = applied(&fake, dir.path(), "net.eth0.rss_fields", want);
+    assert!(
+        matches!(applied[0].outcome, apply::ApplyOutcome::Denied { .. }),
+        "{applied:?}"
+    );
+    assert!(fake.read(name).unwrap().contains("udp4_ports=1"));
+    let undone = undo_to_the_end(&fake, dir.path());
+    assert_eq!(undone[0].outcome, UndoOutcome::Restored);
+    assert_eq!(fake.read(name).unwrap().trim(), shown);
+}

@@ -115,11 +115,20 @@ pub fn fields(device: &str) -> io::Result<Vec<(&'static str, bool)>> {
     }
 }
 
-/// Says of flows whether their ports count.
+/// Says of flows whether their ports count. A flow that is refused ends it, and those before it
+/// have changed; what a flow has already is not written: a card may refuse that, too.
 pub fn write_fields(device: &str, wanted: &[(&str, bool)]) -> io::Result<()> {
+    let mut flows = Vec::new();
     for (name, ports) in wanted {
         let known = FLOWS.iter().find(|(known, _)| known == name);
-        let (_, flow) = known.ok_or(io::ErrorKind::InvalidInput)?;
+        let (name, flow) = known.ok_or(io::ErrorKind::InvalidInput)?;
+        flows.push((*name, *flow, *ports));
+    }
+    let now = fields(device)?;
+    for (_, flow, ports) in flows
+        .iter()
+        .filter(|(name, _, ports)| !now.contains(&(*name, *ports)))
+    {
         let mut numbers = [0_u32; FIELDS_NUMBERS];
         numbers[..2].copy_from_slice(&[SET_FIELDS, *flow]);
         let bytes = if *ports { WITH_PORTS } else { ADDRESSES }.to_ne_bytes();

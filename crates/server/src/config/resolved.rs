@@ -27,7 +27,7 @@ use broker::authorizer::Authorizer;
 use broker::log_dirs::OperatorConsent;
 use broker::node_config::CordonedDirs;
 use broker::options::EnforcedMetadata;
-use broker::options::{BrokerOptions, Endpoint, QuotaOptions, TransactionOptions};
+use broker::options::{BrokerOptions, Endpoint, JournalSettings, QuotaOptions, TransactionOptions};
 use broker::quota::Windows;
 use broker::session::SecurityProtocol;
 use platform::clock::steps::StepSettings;
@@ -300,6 +300,11 @@ impl Settings {
             .iter()
             .flat_map(|tiers| tiers.tiers.iter().skip(1));
         tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.as_path()))
+    }
+
+    /// Returns the settings of journals, if there are any.
+    pub fn journals(&self) -> Option<&JournalSettings> {
+        self.broker.journal.as_ref()
     }
 
     /// Returns the directories of journals that are not log directories.

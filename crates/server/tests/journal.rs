@@ -139,7 +139,7 @@ fn a_lost_journal_refuses_the_start_by_its_name_and_is_given_up_only_when_told()
     let file = dir.path().join("server.properties");
     let settings = format!("log.dirs={}\n{JOURNAL}\n{at}\n", data.display());
     fs::write(&file, settings).unwrap();
-    let checked = forebay(&["config", "check", file.to_str().unwrap()]);
+    let checked = forebay(&["config", "check", "--data", file.to_str().unwrap()]);
     let found = String::from_utf8_lossy(&checked.stdout).into_owned();
     assert!(
         !checked.status.success() && found.contains("is not there"),

@@ -7,11 +7,13 @@
 
 use std::path::{Path, PathBuf};
 
-use platform::Platform;
+use platform::{Disk, Platform};
+use storage::journal::JournalError;
 use storage::journal::replay::ReplayReport;
 use storage::journal::start::{UnsettledDirectory, settle};
 
 use super::{LogDirs, LogDirsError, OperatorConsent};
+use crate::checkpoints::room;
 
 /// Logs that do not have what the journals had of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +35,17 @@ impl LogDirs {
     ) -> Result<(), LogDirsError> {
         let began = platform.clock().now();
         storage::remove_some_leftovers(platform.disk(), path).await?;
-        let settled = settle(platform, &unsettled(path, also_in, self.told)).await?;
+        let unsettled = unsettled(path, also_in, self.told);
+        let mut settled = settle(platform, &unsettled).await;
+        if settled.as_ref().is_err_and(JournalError::is_full) {
+            // What is kept for checkpoints may be enough; they get room again when there is some.
+            let kept = path.join(room::FILE);
+            let removed = platform.disk().remove_file(&kept).await;
+            tracing::warn!(dir = %path.display(), was_there = removed.is_ok(),
+                "the disk has no room for what the journal has: it gets that which was kept for checkpoints");
+            settled = settle(platform, &unsettled).await;
+        }
+        let settled = settled?;
         let took = platform.clock().now().saturating_duration_since(began);
         tell(path, &settled.report, took.as_millis());
         self.refused.extend(settled.report.refused);

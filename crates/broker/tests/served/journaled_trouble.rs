@@ -299,3 +299,18 @@ fn a_stop_on_a_full_disk_needs_no_journal_whose_device_was_lost() {
         assert_eq!(&cluster.values("t", 0).await[..3], ["a", "b", "c"]);
     });
 }
+
+#[test]
+fn a_start_without_room_uses_what_was_kept_for_checkpoints() {
+    let (disk, setup) = killed();
+    let used = platform::runtime::run_simulated(async {
+        let space = disk.space(Path::new(DIR)).await.unwrap();
+        space.total - space.free
+    });
+    disk.set_capacity_bytes(Some(used.unwrap()));
+    life(&disk, &setup.next(), async |cluster| {
+        cluster.disk().set_capacity_bytes(None);
+        cluster.pass_ms(5000).await;
+        went_on(cluster).await;
+    });
+}

@@ -199,11 +199,25 @@ impl JournalError {
         matches!(self, Self::Io { source, .. } if is_not_now(source))
     }
 
+    /// Returns true when a disk has no room for what the journal has.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
     /// Returns what an operator can do about a ring that counts and cannot be read, where the error
     /// does not say it.
     pub fn remedy(&self) -> Option<String> {
         let path = match self {
             _ if self.is_exhausted() => return None,
+            _ if self.is_full() => {
+                return Some(
+                    ". The journal has bytes that the logs lack: they need room there (docs/journal.md)"
+                        .to_owned(),
+                );
+            }
             Self::Io { path, .. }
             | Self::Refused { path, .. }
             | Self::Damaged { path, .. }

@@ -15,6 +15,7 @@ Not verified here: that unacknowledged records are absent (they may be there, on
 
 import random
 import threading
+import time
 import zlib
 from collections import defaultdict
 
@@ -25,6 +26,9 @@ from clients.drivers.protocol import payload
 IN_FLIGHT_MAX = 300
 OVERLAP = 200
 READ_SECONDS = 30
+FLUSH_SECONDS = 60
+# For the ends of threads whose clients may have lost their broker for good.
+GIVE_UP_SECONDS = 10
 
 # Settings over those that all have.
 KINDS = {
@@ -62,9 +66,9 @@ class Load:
         self.ledger = open(ledger, "w")
         self.failure = None
         self.ending = threading.Event()
-        self.threads = [threading.Thread(target=self._guard, args=(self._write, k, seed + i)) for i, k in enumerate(kinds)]
+        self.threads = [threading.Thread(target=self._guard, args=(self._write, k, seed + i), daemon=True) for i, k in enumerate(kinds)]
         self.commits_tried = self.commits_acked = 0
-        self.threads += [threading.Thread(target=self._guard, args=(body,)) for body in (self._tail, self._commit)]
+        self.threads += [threading.Thread(target=self._guard, args=(body,), daemon=True) for body in (self._tail, self._commit)]
         for thread in self.threads:
             thread.start()
 
@@ -97,7 +101,9 @@ class Load:
             producer.produce(self.topic, encode(kind, sequence, size), kind, partition,
                              on_delivery=self._delivered(kind, sequence, in_flight))
             producer.poll(0)
-        left = producer.flush(60)
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while (left := producer.flush(1)) and self.failure is None and time.monotonic() < deadline:
+            pass
         assert left == 0 or self.failure, f"{kind}: {left} records without an answer"
 
     def _delivered(self, kind, sequence, in_flight):
@@ -220,6 +226,14 @@ class Load:
         self.ledger.close()
         if self.failure:
             raise self.failure
+
+    def give_up(self):
+        """Ends after a failure. A client whose broker is gone may wait for ever: its thread is left, and ends with the process."""
+        self.failure = self.failure or AssertionError("the load was given up")
+        self.ending.set()
+        deadline = time.monotonic() + GIVE_UP_SECONDS
+        for thread in self.threads:
+            thread.join(max(0, deadline - time.monotonic()))
 
     def total_acked(self):
         return sum(map(len, self.acked))

@@ -79,8 +79,8 @@ def torment(broker, rounds, segments, request, tmp_path):
         load.check(everything=True)
     except BaseException:
         print(f"seed {seed}; ledger {tmp_path / 'ledger'}; broker log {broker.log}; data {broker.data}", flush=True)
+        load.give_up()
         raise
     finally:
-        load.ending.set()
         admin.close()
     assert load.total_acked() > 100 * rounds, "there was hardly any load"

@@ -39,11 +39,9 @@ def torment(make_broker, request, tmp_path, rounds, properties, turns):
             load.check(everything=True)
         except BaseException:
             print(f"seed {seed}; ledger {tmp_path / 'ledger'}; broker log {broker.log}", flush=True)
+            load.give_up()
             raise
         finally:
-            load.ending.set()
-            for thread in load.threads:
-                thread.join()
             admin.close()
             broker.end()
         assert load.total_acked() > 100 * rounds, "there was hardly any load"
@@ -95,11 +93,9 @@ def test_powercut_of_the_disk_of_the_journal_alone(make_broker, request, tmp_pat
             load.check(everything=True)
         except BaseException:
             print(f"seed {seed}; ledger {tmp_path / 'ledger'}; broker log {broker.log}", flush=True)
+            load.give_up()
             raise
         finally:
-            load.ending.set()
-            for thread in load.threads:
-                thread.join()
             admin.close()
             broker.end()
         assert load.total_acked() > 100 * rounds, "there was hardly any load"

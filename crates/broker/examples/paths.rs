@@ -25,6 +25,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 use bytes::Bytes;
 use platform::sim::SimDisk;
 use storage::StoreOptions;
+use storage::journal::RingSize;
 use wire::messages::{FetchRequest, MetadataRequest};
 
 use harness::{Cluster, Setup, asks, batches, client, life};
@@ -47,6 +48,7 @@ fn main() {
         "produce-240kb" => produce(count, planted, &batches::large(240_000)),
         "produce-1kb" => produce(count, planted, &thousand_records()),
         "produce-small" => produce(count, planted, &batches::large(100)),
+        "journal-50" => produce_journaled(count, planted),
         "fetch-tail" => fetch(count, planted, true),
         "fetch-cold" => fetch(count, planted, false),
         "metadata" => metadata(count, planted),
@@ -109,6 +111,33 @@ fn produce(count: usize, planted: bool, batch: &Bytes) -> usize {
         let stored = cluster.offset(TOPIC, 0, -1).await;
         assert!(stored >= i64::try_from(count).unwrap(), "all were accepted");
         count * batch.len()
+    })
+}
+
+/// Requests with a small batch for each of fifty partitions, whose logs use a journal; nothing lands
+/// meanwhile.
+fn produce_journaled(count: usize, planted: bool) -> usize {
+    const PARTITIONS: i32 = 50;
+    let mut setup = setup().with_journal(None);
+    if let Some(journal) = &mut setup.options.journal {
+        journal.size = RingSize::new(64 << 20).unwrap();
+        journal.options.unlanded_bytes_max = 32 << 20;
+        journal.options.land_bytes = 1 << 20;
+    }
+    life(&disk(), &setup, async |cluster: &Cluster| {
+        cluster.create(TOPIC, PARTITIONS).await;
+        let batch = batches::large(100);
+        let each: Vec<_> = (0..PARTITIONS).map(|to| (to, batch.clone())).collect();
+        let frame = client::frame(9, &asks::produce(TOPIC, -1, &each));
+        for _ in 0..count {
+            answered(cluster, &frame, planted).await;
+        }
+        cluster.brokers[0].store.show_journals();
+        let journal = &cluster.storage_metrics(0).journal;
+        let parts = journal.parts.get();
+        assert!(parts >= 50 * count as u64, "they went through the journal");
+        assert!(journal.commits.get() < parts / 10, "many go together");
+        count * each.len() * batch.len()
     })
 }
 

@@ -176,10 +176,14 @@ impl<P: Platform> Broker<P> {
             return;
         }
         let close = |broker: Rc<Self>| async move { broker.close_journals().await };
-        let left = self.shards.call_all(close).await;
-        unclean.extend(left.into_iter().flatten());
+        let closed = self.shards.call_all(close).await;
+        // A shard that is gone has not closed its own.
+        let are_all_closed = closed.len() == self.shards.count();
+        let needed: BTreeSet<_> = closed.into_iter().flatten().collect();
         for dir in &self.log_dirs.dirs {
-            if !unclean.contains(&dir.path) && !self.unmark(dir).await {
+            // A log that was not left in order, for want of room, has what its journal had.
+            let is_needed = !are_all_closed || needed.contains(&dir.path);
+            if is_needed || !self.unmark(dir).await {
                 unclean.insert(dir.path.clone());
             }
         }

@@ -34,10 +34,12 @@ mod places;
 mod roster;
 
 use crate::names::METADATA_TOPIC;
+use crate::options::JournalSettings;
 pub(crate) use claims::{Claim, Claims};
 pub use companions::{LISTS, listed};
 pub use error::LogDirsError;
 use found::{FoundLogs, Log};
+pub use journals::RefusedLogs;
 pub use look::ExaminedDirs;
 pub(crate) use moved::UnfinishedMove;
 use moved::{ArrivedLog, read_note};
@@ -155,6 +157,17 @@ impl LogDirs {
         cluster_id: Option<&str>,
         told: OperatorConsent,
     ) -> Result<Self, LogDirsError> {
+        Self::open_with_rings(platform, paths, None, (node_id, cluster_id), told).await
+    }
+
+    /// Does the same; rings that are not where their directories say may be where the settings say.
+    pub async fn open_with_rings<P: Platform>(
+        platform: &P,
+        paths: &[PathBuf],
+        journals: Option<&JournalSettings>,
+        (node_id, cluster_id): (Option<NodeId>, Option<&str>),
+        told: OperatorConsent,
+    ) -> Result<Self, LogDirsError> {
         let mut identities = Vec::new();
         for path in paths {
             let created = platform.disk().create_dir(path).await;
@@ -174,11 +187,14 @@ impl LogDirs {
         // file.
         dirs.check_found(paths, &identities)?;
         roster.write(platform, paths).await?;
-        for ((path, identity), id) in paths.iter().zip(identities).zip(&roster.ids) {
+        let all = paths.iter().zip(identities).zip(&roster.ids);
+        for (index, ((path, identity), id)) in all.enumerate() {
             let has_journal = identity.as_ref().is_some_and(|meta| meta.journal.is_some());
             let id = dirs.identify(platform, path, identity, Some(*id)).await?;
             if has_journal {
-                dirs.settle(platform, path).await?;
+                let also_in = journals.map(|journals| journals.places(index, path));
+                let also_in = also_in.unwrap_or_default();
+                dirs.settle(platform, path, &also_in).await?;
             }
             let dir = read_dir(platform, path, id).await?;
             dirs.dirs.push(dir);

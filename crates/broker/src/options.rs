@@ -190,6 +190,15 @@ impl JournalSettings {
         self.own_dir(index).unwrap_or(dir)
     }
 
+    /// Returns where rings of a log directory may be at a start: where they are from now on first,
+    /// then where those of others are, since devices may have changed their places.
+    pub fn places(&self, index: usize, dir: &Path) -> Vec<PathBuf> {
+        let own = self.rings_dir(index, dir).to_path_buf();
+        let others = self.dirs.iter().flatten().filter(|other| **other != own);
+        let others: Vec<_> = others.cloned().collect();
+        [vec![own], others].concat()
+    }
+
     /// Returns where the rings of a log directory are, if not in itself.
     pub fn own_dir(&self, index: usize) -> Option<&Path> {
         self.dirs.get(index)?.as_deref()

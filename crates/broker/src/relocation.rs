@@ -357,7 +357,9 @@ impl<P: Platform> Broker<P> {
         let (me, its, to) = (Rc::clone(self), Rc::clone(partition), Rc::clone(relocation));
         let its_clean = Rc::clone(&is_clean);
         let work = async move {
-            its.log.flush().await?;
+            // A log without room, whose journal took what its segments lack, stays where it is:
+            // closed, it could not be opened before the next start.
+            its.log.land().await?;
             Ok(me.close_and_switch(&its, Ok(&to), &its_clean).await)
         };
         let hangs = || self.switch_waits(partition, relocation);

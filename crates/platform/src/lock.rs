@@ -71,11 +71,23 @@ impl DirLock {
     pub fn acquire_within(
         dir: &Path,
         wait: Duration,
+        waits: impl FnMut(&str),
+    ) -> Result<Self, Error> {
+        Self::acquire_named(dir, LOCK_FILE, wait, waits)
+    }
+
+    /// Does the same with a lock of another name, for those who share a directory with others and
+    /// use files of their own in it.
+    pub fn acquire_named(
+        dir: &Path,
+        name: &str,
+        wait: Duration,
         mut waits: impl FnMut(&str),
     ) -> Result<Self, Error> {
+        let file = dir.join(name);
         let deadline = Instant::now() + wait;
         let mut said = false;
-        let mut locked = lock(&dir.join(LOCK_FILE));
+        let mut locked = lock(&file);
         while let Ok(Err(holder)) = &locked
             && holder.may_end
             && Instant::now() < deadline
@@ -85,7 +97,7 @@ impl DirLock {
                 said = true;
             }
             std::thread::sleep(RETRY_INTERVAL);
-            locked = lock(&dir.join(LOCK_FILE));
+            locked = lock(&file);
         }
         match locked {
             Ok(Ok(lock)) => Ok(lock),

@@ -14,12 +14,13 @@ use broker::answers::Answers;
 use broker::hanging::{self, HangingDirs};
 use broker::journals::{self, OpenedMark, OpenedRings};
 use broker::listener_stores::ListenerStores;
-use broker::log_dirs::LogDirs;
+use broker::log_dirs::{LogDirs, RefusedLogs};
 use broker::node_config::NodeConfigs;
 use broker::options::BrokerOptions;
 use broker::recovery::Recovery;
 use broker::shards::{Seat, seats};
 use broker::{Broker, CONTROLLER_SHARD, ProcessState, housekeeping};
+use platform::lock::DirLock;
 use platform::os::{EngineChoice, System};
 use platform::task::elsewhere;
 use platform::{Disk as _, Platform as _};
@@ -37,6 +38,7 @@ use crate::metrics::{
     DirMetrics, GroupMetrics, IdleMetrics, LogMetrics, RoomMetrics, SHOWN_BYTES_MAX,
 };
 use crate::rights::RightsImage;
+use crate::rings_lock;
 use crate::serve::AssemblyInputs;
 use crate::shards::{Assembly, GaugeUpdate, PendingAnswer};
 use crate::tiers;
@@ -89,6 +91,9 @@ pub struct BrokerAssembly {
     /// What the first shard found; the other shards wait for it.
     shared: watch::Sender<Option<ProcessState>>,
     rings: RingAgreement,
+    /// Locks of the rings that do not lie in the log directories, held until the process ends.
+    // Bounded: one for each log directory.
+    ring_locks: Mutex<Vec<DirLock>>,
 }
 
 /// How the shards agree on the rings that are used: the first shard waits for what all have opened,
@@ -145,6 +150,7 @@ impl BrokerAssembly {
             settings,
             shared: watch::Sender::new(None),
             rings: RingAgreement::default(),
+            ring_locks: Mutex::default(),
         }
     }
 
@@ -156,7 +162,9 @@ impl BrokerAssembly {
         let (paths, told) = (&settings.log_dirs, settings.told);
         let lower: Vec<_> = settings.lower_dirs().map(Path::to_path_buf).collect();
         LogDirs::check_places(platform, paths, &lower, told).await?;
-        let log_dirs = LogDirs::open_as_told(platform, paths, node_id, cluster_id, told).await?;
+        let (ids, journals) = ((node_id, cluster_id), settings.journals());
+        let log_dirs = LogDirs::open_with_rings(platform, paths, journals, ids, told).await?;
+        self.lock_rings(platform, &log_dirs).await?;
         say_if_files_are_few(log_dirs.found().count());
         for dir in &settings.log_dirs {
             say_how_files_are_written(platform, dir).await?;
@@ -181,6 +189,33 @@ impl BrokerAssembly {
             node: self.node.clone(),
             answers: self.answers.clone(),
         })
+    }
+
+    /// Locks the rings that are not in their log directories: a copy of a log directory, used at the
+    /// same time, would write to the same ones.
+    async fn lock_rings(&self, platform: &System, log_dirs: &LogDirs) -> anyhow::Result<()> {
+        let Some(journals) = self.settings.journals() else {
+            return Ok(());
+        };
+        for (index, dir) in log_dirs.dirs.iter().enumerate() {
+            let Some(rings_dir) = journals.own_dir(index).map(Path::to_path_buf) else {
+                continue;
+            };
+            if let Err(error) = platform.disk().create_dir(&rings_dir).await {
+                tracing::warn!(dir = %rings_dir.display(), %error, "the directory of journals cannot be made");
+                continue;
+            }
+            let id = dir.id;
+            let locked = elsewhere(move || rings_lock::acquire(&rings_dir, id)).await;
+            let locked = locked.context("the process ends")?.with_context(|| {
+                let dir = dir.path.display();
+                format!("locking the journals of {dir}: is it a copy of another log directory?")
+            })?;
+            let locks = self.ring_locks.lock();
+            let mut locks = locks.unwrap_or_else(PoisonError::into_inner);
+            locks.extend(locked);
+        }
+        Ok(())
     }
 
     fn store_options(&self) -> StoreOptions {
@@ -357,8 +392,9 @@ impl Assembly for BrokerAssembly {
         trouble::of_journals(&self.settings.log_dirs, &service.store, &mut reasons);
         if shard == CONTROLLER_SHARD {
             reasons.extend(trouble::of_hanging(&self.hanging));
-            let (count, example) = broker.log_dirs.refused_logs();
-            reasons.extend(Reason::degraded("journal_refused_logs", count, example));
+            if let Some(RefusedLogs { count, example }) = broker.log_dirs.refused_logs() {
+                reasons.extend(Reason::degraded("journal_refused_logs", count, example));
+            }
             reasons.extend(broker.held_step().and_then(trouble::of_clock));
             reasons.extend(trouble::of_token_keys(&self.settings.token_keys.sources));
             trouble::of_coordinators(&self.metrics, &mut reasons);

@@ -23,6 +23,7 @@ mod notify;
 pub mod oauth;
 mod planner;
 pub mod rights;
+mod rings_lock;
 pub mod run;
 mod secrecy;
 pub mod serve;

@@ -136,6 +136,15 @@ fn a_lost_journal_refuses_the_start_by_its_name_and_is_given_up_only_when_told()
         said.contains(fast.to_str().unwrap()) && said.contains("--forget-journals"),
         "{said}"
     );
+    let file = dir.path().join("server.properties");
+    let settings = format!("log.dirs={}\n{JOURNAL}\n{at}\n", data.display());
+    fs::write(&file, settings).unwrap();
+    let checked = forebay(&["config", "check", "--data", file.to_str().unwrap()]);
+    let found = String::from_utf8_lossy(&checked.stdout).into_owned();
+    assert!(
+        !checked.status.success() && found.contains("is not there"),
+        "{found}"
+    );
     let refused = forebay(&["recover", data.to_str().unwrap()]);
     assert!(!refused.status.success());
     let refused = forebay(&["metadata", "repair", data.to_str().unwrap()]);
@@ -162,4 +171,90 @@ fn a_journal_that_cannot_be_made_keeps_no_broker_from_serving() {
     client(&broker, &["topic", "produce", "cars", "-p", "0", "-q", "a"]);
     assert!(broker.stop(Signal::TERM).success());
     assert_eq!(version_of(&data), "version=1");
+}
+
+fn copy_of(data: &Path) -> PathBuf {
+    let copy = data.with_extension("copy");
+    let mut command = Command::new("cp");
+    let copied = command.arg("-a").arg(data).arg(&copy).status().unwrap();
+    assert!(copied.success());
+    copy
+}
+
+#[test]
+fn who_recovers_a_copy_of_a_log_directory_takes_nothing_from_the_directory_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, fast) = (dir.path().join("data"), dir.path().join("fast"));
+    let at = format!("journal.dir={}", fast.display());
+    killed(&data, &[&at]);
+    let copy = copy_of(&data);
+    ok(&["recover", copy.to_str().unwrap()]);
+    let mut broker = Broker::start(&copy, &["num.shards=1"]);
+    assert_eq!(values(&broker), "a\nb\nc\n");
+    assert!(broker.stop(Signal::TERM).success());
+    let broker = Broker::start(&data, &[JOURNAL, &at]);
+    assert_eq!(values(&broker), "a\nb\nc\n");
+}
+
+#[test]
+fn the_journal_of_a_running_broker_is_not_read_or_written_through_a_copy_of_its_log_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, fast) = (dir.path().join("data"), dir.path().join("fast"));
+    let at = format!("journal.dir={}", fast.display());
+    let mut broker = Broker::start(&data, &[JOURNAL, &at]);
+    client(&broker, &["topic", "create", "cars", "-p", "2"]);
+    let copy = copy_of(&data);
+    let refused = forebay(&["recover", copy.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("in use"),
+        "{said}"
+    );
+    let refused = command(&copy, &[JOURNAL, &at]).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("is it a copy"),
+        "{said}"
+    );
+    let written = ["topic", "produce", "cars", "-p", "0", "-q", "a", "b", "c"];
+    client(&broker, &written);
+    assert!(!broker.stop(Signal::KILL).success());
+    let broker = Broker::start(&data, &[JOURNAL, &at]);
+    assert_eq!(values(&broker), "a\nb\nc\n");
+}
+
+#[test]
+fn a_journal_that_was_mounted_elsewhere_is_found_by_the_settings() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, fast) = (dir.path().join("data"), dir.path().join("fast"));
+    killed(&data, &[&format!("journal.dir={}", fast.display())]);
+    let moved = dir.path().join("moved");
+    fs::rename(&fast, &moved).unwrap();
+    let at = format!("journal.dir={}", moved.display());
+    let broker = Broker::start(&data, &[JOURNAL, &at, "num.shards=2"]);
+    assert_eq!(values(&broker), "a\nb\nc\n");
+}
+
+#[test]
+fn one_directory_that_cannot_be_recovered_keeps_none_of_the_others_from_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, other) = (dir.path().join("one"), dir.path().join("other"));
+    for data in [&one, &other] {
+        killed(data, &[]);
+    }
+    for ring in rings(&one) {
+        // Both headers are damaged.
+        fs::write(&ring, vec![1; 65_536]).unwrap();
+    }
+    let dirs = [one.to_str().unwrap(), other.to_str().unwrap()];
+    let refused = forebay(&["recover", dirs[0], dirs[1]]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(
+        !refused.status.success() && said.contains("journal show") && said.contains(dirs[0]),
+        "{said}"
+    );
+    assert_eq!(version_of(&one), "version=2");
+    assert_eq!(version_of(&other), "version=1");
+    let shown = ok(&["journal", "show", dirs[0]]);
+    assert!(shown.contains("not read"), "{shown}");
 }

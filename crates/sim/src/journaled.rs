@@ -94,6 +94,7 @@ impl Journaled {
         let dir = UnsettledDirectory {
             path: Path::new(DIR),
             rings_dir: None,
+            also_in: &[],
             gives_up: false,
         };
         let settled = settle(world, &dir).await;

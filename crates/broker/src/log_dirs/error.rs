@@ -23,8 +23,8 @@ pub enum LogDirsError {
     #[error(transparent)]
     Malformed(#[from] MalformedFileError),
     /// The journal of a directory cannot be replayed.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
+    #[error("{}{}", .0, .0.remedy().unwrap_or_default())]
+    Journal(JournalError),
     /// What deleted topics have left cannot be looked at.
     #[error(transparent)]
     Leftovers(#[from] storage::Error),
@@ -118,4 +118,10 @@ pub enum LogDirsError {
         /// One of the directories.
         path: PathBuf,
     },
+}
+
+impl From<JournalError> for LogDirsError {
+    fn from(error: JournalError) -> Self {
+        Self::Journal(error)
+    }
 }

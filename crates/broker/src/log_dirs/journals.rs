@@ -5,42 +5,76 @@
 //! logs go first, since a replay may need room. Not here: the journals that this process writes
 //! (`crate::journals`).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use platform::Platform;
+use platform::{Disk, Platform};
+use storage::journal::JournalError;
 use storage::journal::replay::ReplayReport;
 use storage::journal::start::{UnsettledDirectory, settle};
 
-use super::{LogDirs, LogDirsError};
+use super::{LogDirs, LogDirsError, OperatorConsent};
+use crate::checkpoints::room;
+
+/// Logs that do not have what the journals had of them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RefusedLogs {
+    /// How many: one at least.
+    pub count: usize,
+    /// One of them, and where its bytes are.
+    pub example: String,
+}
 
 impl LogDirs {
-    /// Replays the journal of a directory whose mark says that it counts.
+    /// Replays the journal of a directory whose mark says that it counts; it may be in `also_in`
+    /// now.
     pub(super) async fn settle<P: Platform>(
         &mut self,
         platform: &P,
         path: &Path,
+        also_in: &[PathBuf],
     ) -> Result<(), LogDirsError> {
         let began = platform.clock().now();
         storage::remove_some_leftovers(platform.disk(), path).await?;
-        let unsettled = UnsettledDirectory {
-            path,
-            rings_dir: None,
-            gives_up: self.told.forget_journals,
-        };
-        let settled = settle(platform, &unsettled).await?;
+        let unsettled = unsettled(path, also_in, self.told);
+        let mut settled = settle(platform, &unsettled).await;
+        if settled.as_ref().is_err_and(JournalError::is_full) {
+            // What is kept for checkpoints may be enough; they get room again when there is some.
+            let kept = path.join(room::FILE);
+            let removed = platform.disk().remove_file(&kept).await;
+            tracing::warn!(dir = %path.display(), was_there = removed.is_ok(),
+                "the disk has no room for what the journal has: it gets that which was kept for checkpoints");
+            settled = settle(platform, &unsettled).await;
+        }
+        let settled = settled?;
         let took = platform.clock().now().saturating_duration_since(began);
         tell(path, &settled.report, took.as_millis());
         self.refused.extend(settled.report.refused);
         Ok(())
     }
 
-    /// Returns the number of logs that do not have what the journals had of them, and one of them.
-    pub fn refused_logs(&self) -> (usize, String) {
-        let example = self.refused.first().map(|log| {
-            let folder = log.folder.display();
-            format!("{folder}: what the journal had of it is kept in files beside its segments")
-        });
-        (self.refused.len(), example.unwrap_or_default())
+    /// Returns the logs that do not have what the journals had of them, if there are any.
+    pub fn refused_logs(&self) -> Option<RefusedLogs> {
+        let first = self.refused.first()?.folder.display();
+        Some(RefusedLogs {
+            count: self.refused.len(),
+            example: format!(
+                "{first}: what the journal had of it is kept in files beside its segments"
+            ),
+        })
+    }
+}
+
+/// Describes a directory whose rings may be in `also_in` now.
+pub(super) fn unsettled<'a>(
+    path: &'a Path,
+    also_in: &'a [PathBuf],
+    told: OperatorConsent,
+) -> UnsettledDirectory<'a> {
+    UnsettledDirectory {
+        path,
+        rings_dir: None,
+        also_in,
+        gives_up: told.forget_journals,
     }
 }
 

@@ -8,10 +8,13 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use platform::Platform;
+use storage::journal::start::look_for_rings;
 use wire::types::NodeId;
 
+use super::journals::unsettled;
 use super::{LogDirs, LogDirsError, OperatorConsent, read_identity, roster};
 use crate::names::{METADATA_TOPIC, OFFSETS_TOPIC};
+use crate::options::JournalSettings;
 
 /// What a start would find.
 #[derive(Debug)]
@@ -38,8 +41,8 @@ impl LogDirs {
         platform: &P,
         homes: &[PathBuf],
         lower: &[PathBuf],
-        node_id: Option<NodeId>,
-        cluster_id: Option<&str>,
+        journals: Option<&JournalSettings>,
+        (node_id, cluster_id): (Option<NodeId>, Option<&str>),
     ) -> Result<ExaminedDirs, LogDirsError> {
         let told = OperatorConsent::default();
         Self::check_places(platform, homes, lower, told).await?;
@@ -59,6 +62,14 @@ impl LogDirs {
             }
         }
         dirs.check_found(homes, &identities)?;
+        for (index, path) in homes.iter().enumerate() {
+            let identity = identities.get(index).and_then(Option::as_ref);
+            if identity.is_some_and(|meta| meta.journal.is_some()) {
+                let also_in = journals.map(|journals| journals.places(index, path));
+                let also_in = also_in.unwrap_or_default();
+                look_for_rings(platform, &unsettled(path, &also_in, told)).await?;
+            }
+        }
         Ok(dirs.looked(homes))
     }
 

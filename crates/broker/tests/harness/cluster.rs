@@ -115,9 +115,15 @@ impl Cluster {
         LogDirs::check_places(&platform, homes, lower, setup.told)
             .await
             .map_err(|error| error.to_string())?;
-        let log_dirs = LogDirs::open_as_told(&platform, homes, None, None, setup.told)
-            .await
-            .map_err(|error| error.to_string())?;
+        let log_dirs = LogDirs::open_with_rings(
+            &platform,
+            homes,
+            setup.options.journal.as_ref(),
+            (None, None),
+            setup.told,
+        )
+        .await
+        .map_err(|error| error.to_string())?;
         let answers = Answers::new(setup.answers_bytes_max);
         let tiers = match &setup.tiers {
             Some((tiers, _)) => Some(lower_tiers(&platform, &log_dirs, tiers.clone()).await?),

@@ -61,7 +61,7 @@ fn what_was_acknowledged_survives_a_kill_whatever_shards_and_journals_follow() {
             };
             let disk = life(&disk, &next, async |cluster| {
                 went_on(cluster).await;
-                assert_eq!(cluster.brokers[0].log_dirs.refused_logs().0, 0);
+                assert_eq!(cluster.brokers[0].log_dirs.refused_logs(), None);
                 let rings = rings_in(cluster.disk(), dir.unwrap_or(DIR)).await;
                 assert_eq!(rings.len(), after, "{rings:?}");
                 cluster.disk().kill(2)

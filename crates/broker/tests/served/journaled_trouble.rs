@@ -10,6 +10,7 @@ use platform::sim::SimDisk;
 use crate::harness::batches::large;
 use crate::harness::{Cluster, Setup, life, try_life};
 use crate::journaled::{FAST, copy_of, is_everybodys, new_disk, rings_in, unlanded};
+use crate::moving::{alter, home, two_directories};
 use crate::restart::{went_on, work};
 
 const DIR: &str = "/logs";
@@ -98,7 +99,6 @@ fn refusal(disk: &SimDisk, setup: &Setup) -> String {
 fn a_missing_journal_refuses_the_start_by_its_name_until_it_is_given_up() {
     let (disk, setup) = killed();
     let ring = platform::runtime::run_simulated(async {
-        // The other one has the metadata.
         let ring = rings_in(&disk, FAST).await.remove(1);
         disk.rename(&ring, Path::new("/fast/away")).await.unwrap();
         ring
@@ -221,6 +221,97 @@ fn a_full_disk_takes_nothing_and_lets_the_next_start_in() {
         assert_eq!(cluster.delete("big").await, None);
         cluster.disk().set_capacity_bytes(None);
         cluster.pass_ms(65_000).await;
+        went_on(cluster).await;
+    });
+}
+
+#[test]
+fn the_loss_of_all_journals_takes_no_topic() {
+    let (disk, setup) = killed();
+    let lost = platform::runtime::run_simulated(async {
+        for ring in rings_in(&disk, FAST).await {
+            disk.remove_file(&ring).await.unwrap();
+        }
+    });
+    lost.unwrap();
+    let next = Setup {
+        told: OperatorConsent {
+            forget_journals: true,
+            ..OperatorConsent::default()
+        },
+        ..setup.next()
+    };
+    life(&disk, &next, async |cluster| {
+        for partition in 0..3 {
+            cluster.produce("t", partition, &["x"]).await;
+        }
+    });
+}
+
+#[test]
+fn a_log_that_cannot_land_is_not_moved_and_goes_on_when_there_is_room() {
+    let setup = two_directories().with_journal(Some(FAST));
+    life(&new_disk(2), &setup, async |cluster| {
+        let mut full = None;
+        for topic in ["t", "u", "v", "w", "x"] {
+            cluster.create(topic, 1).await;
+            if home(cluster.disk(), topic) == "/b" {
+                full = Some(topic);
+                break;
+            }
+        }
+        let topic = full.expect("topics are in both directories");
+        let kept = |number: usize| format!("{number}{}", "x".repeat(9000));
+        cluster.produce(topic, 0, &[&kept(0)]).await;
+        cluster.pass_ms(5000).await;
+        cluster.disk().set_capacity_of(Path::new("/b"), Some(1));
+        cluster.produce(topic, 0, &[&kept(1)]).await;
+        cluster.pass_ms(5000).await;
+        let brokers = cluster.brokers.iter();
+        let unlanded = brokers.map(|broker| broker.store.unlanded_bytes(Path::new("/b")));
+        assert!(unlanded.sum::<u64>() > 0, "it has no room to land");
+        // Whether it is refused now or given up later.
+        let _ = alter(cluster, topic, "/a").await;
+        cluster.pass_ms(20_000).await;
+        cluster.disk().set_capacity_of(Path::new("/b"), None);
+        cluster.pass_ms(20_000).await;
+        cluster.produce(topic, 0, &["c"]).await;
+        let values = cluster.values(topic, 0).await;
+        assert_eq!(values, [kept(0), kept(1), "c".to_owned()]);
+    });
+}
+
+#[test]
+fn a_stop_on_a_full_disk_needs_no_journal_whose_device_was_lost() {
+    let setup = Setup::shards(2).with_journal(Some(FAST));
+    let disk = life(&new_disk(9), &setup, async |cluster| {
+        work(cluster).await;
+        cluster.pass_ms(5000).await;
+        // Neither the mark that the rings are void nor what a stop saves has room.
+        cluster.disk().set_capacity_of(Path::new(DIR), Some(1));
+        break_fast(cluster.disk(), true);
+        cluster.stop().await;
+        cluster.disk().kill(1)
+    });
+    disk.set_capacity_of(Path::new(DIR), None);
+    assert!(is_everybodys(&disk), "its logs have everything");
+    life(&disk, &setup.next(), async |cluster| {
+        assert_eq!(cluster.committed("g", "t", 1).await, 2);
+        assert_eq!(&cluster.values("t", 0).await[..3], ["a", "b", "c"]);
+    });
+}
+
+#[test]
+fn a_start_without_room_uses_what_was_kept_for_checkpoints() {
+    let (disk, setup) = killed();
+    let used = platform::runtime::run_simulated(async {
+        let space = disk.space(Path::new(DIR)).await.unwrap();
+        space.total - space.free
+    });
+    disk.set_capacity_bytes(Some(used.unwrap()));
+    life(&disk, &setup.next(), async |cluster| {
+        cluster.disk().set_capacity_bytes(None);
+        cluster.pass_ms(5000).await;
         went_on(cluster).await;
     });
 }

@@ -6,6 +6,7 @@
 //! journal had of it: that is kept in files beside its segments.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -17,11 +18,13 @@ use platform::os::{EngineChoice, System};
 use platform::runtime::run_shard;
 use serde_json::json;
 use storage::checkpoint::meta_properties;
+use storage::journal::marked;
 use storage::journal::replay::ReplayReport;
 use storage::journal::start::{SettledDirectory, UnsettledDirectory, settle};
 use wire::text::{EscapedText, escaped_json};
 
 use super::format::Format;
+use crate::rings_lock;
 
 /// Arguments of `forebay recover`.
 #[derive(Debug, Args)]
@@ -46,20 +49,26 @@ impl RecoverArgs {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let locks = self.dirs.iter().map(|dir| DirLock::acquire(dir));
         let _locks = locks.collect::<Result<Vec<_>, _>>()?;
-        let settled = run_shard(None, async {
+        let tried = run_shard(None, async {
             let system = System::start(EngineChoice::Threads)?;
-            let mut settled = Vec::new();
+            let (mut settled, mut failed) = (Vec::new(), Vec::new());
             for dir in &self.dirs {
-                let done = self.settle(&system, dir).await;
-                settled.push((dir, done.with_context(|| dir.display().to_string())?));
+                // One that fails keeps none of the others from being whole.
+                match self.settle(&system, dir).await {
+                    Ok(done) => settled.push((dir, done)),
+                    Err(error) => failed.push((dir, error)),
+                }
             }
-            anyhow::Ok(settled)
+            anyhow::Ok((settled, failed))
         });
-        let settled = settled.context("starting to recover")??;
+        let (settled, failed) = tried.context("starting to recover")??;
         let mut is_whole = true;
         for (dir, settled) in &settled {
             give_what_was_made(dir, &settled.report);
             is_whole &= settled.report.is_whole() && settled.given_up.is_empty();
+        }
+        for (dir, _) in &failed {
+            give_everything(dir);
         }
         let text = match self.format {
             Format::Text => settled.iter().map(|(dir, it)| text(dir, it)).collect(),
@@ -69,18 +78,73 @@ impl RecoverArgs {
             }
         };
         super::print(&text)?;
-        Ok(ExitCode::from(u8::from(!is_whole)))
+        let failed = failed.into_iter().map(|(dir, error)| {
+            let dir = dir.display().to_string();
+            error.context(dir)
+        });
+        let failed = failed.reduce(|first, next| anyhow::anyhow!("{first:#}\n{next:#}"));
+        failed.map_or(Ok(ExitCode::from(u8::from(!is_whole))), Err)
     }
 
     async fn settle(&self, system: &System, dir: &Path) -> anyhow::Result<SettledDirectory> {
+        let _lock = self.lock_rings(system, dir).await?;
         // A replay may need the room that deleted logs still take.
         storage::remove_some_leftovers(system.disk(), dir).await?;
         let unsettled = UnsettledDirectory {
             path: dir,
             rings_dir: self.journal_dir.as_deref(),
+            also_in: &[],
             gives_up: self.forget_journals,
         };
-        Ok(settle(system, &unsettled).await?)
+        let settled = settle(system, &unsettled).await;
+        settled.map_err(|error| {
+            let remedy = error.remedy().unwrap_or_default();
+            anyhow::anyhow!("{error}{remedy}")
+        })
+    }
+
+    /// Locks the rings that are to be read, if they lie elsewhere: the directory may be a copy of
+    /// one that a broker uses, and rings that are being written are of no instant.
+    async fn lock_rings(&self, system: &System, dir: &Path) -> anyhow::Result<Option<DirLock>> {
+        let Ok(meta) = marked::read(system.disk(), dir).await else {
+            return Ok(None); // The replay says what is wrong with it.
+        };
+        let by_mark = meta.journal.as_ref().map(|mark| mark.rings_dir(dir));
+        let rings_dir = by_mark.map(|by_mark| self.journal_dir.as_deref().unwrap_or(by_mark));
+        let (Some(rings_dir), Some(id)) = (rings_dir.filter(|at| *at != dir), meta.directory_id)
+        else {
+            return Ok(None);
+        };
+        Ok(rings_lock::acquire(rings_dir, id)?)
+    }
+}
+
+/// Gives all files that this user has made to the owner of the directory, after a failure: which
+/// these are is not known.
+fn give_everything(dir: &Path) {
+    for path in entries_of(dir) {
+        // A link may lead anywhere.
+        let Ok(facts) = path.symlink_metadata() else {
+            continue;
+        };
+        if facts.is_dir() {
+            let files = entries_of(&path).into_iter();
+            files.for_each(|file| give_own_file(dir, &file));
+        } else {
+            give_own_file(dir, &path);
+        }
+    }
+}
+
+fn entries_of(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+fn give_own_file(dir: &Path, path: &Path) {
+    let facts = path.symlink_metadata();
+    if facts.is_ok_and(|facts| facts.is_file() && facts.nlink() == 1) {
+        give_to_owner_of(dir, path);
     }
 }
 

@@ -29,7 +29,7 @@ use ::tls::ServerTlsSettings;
 use broker::authorizer::Authorizer;
 use broker::log_dirs::OperatorConsent;
 use broker::options::EnforcedMetadata;
-use broker::options::{BrokerOptions, Endpoint};
+use broker::options::{BrokerOptions, Endpoint, JournalSettings};
 use broker::session::SecurityProtocol;
 use wire::types::NodeId;
 
@@ -301,6 +301,11 @@ impl Settings {
             .iter()
             .flat_map(|tiers| tiers.tiers.iter().skip(1));
         tiers.flat_map(|tier| tier.paths.iter().map(|path| path.dir.as_path()))
+    }
+
+    /// Returns the settings of journals, if there are any.
+    pub fn journals(&self) -> Option<&JournalSettings> {
+        self.broker.journal.as_ref()
     }
 
     /// Returns the directories of journals that are not log directories.

@@ -5,6 +5,7 @@
 //! read, or the directory is not used. Layout: `docs/formats/journal.md`.
 //! It does not read rings (`crate::journal`), or say when the mark is written.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::MalformedFileError;
@@ -56,9 +57,10 @@ impl JournalMark {
             return Err(wrong(line, "no such key"));
         };
         let mut rings: Vec<RingMark> = Vec::new();
+        let mut shards = BTreeSet::new();
         for text in listed.value.split(',') {
             let ring = RingMark::parse(text).ok_or_else(|| wrong(listed.line, text))?;
-            if rings.iter().any(|other| other.shard == ring.shard) {
+            if !shards.insert(ring.shard) {
                 return Err(wrong(listed.line, text));
             }
             rings.push(ring);

@@ -103,6 +103,15 @@ pub fn parse_marked(file: &Path, bytes: &[u8]) -> Result<MetaProperties, Malform
                 .ok_or_else(|| MalformedFileError::new(file, entry.line, "an id", &entry.value))?,
         ),
     };
+    if is_marked && directory_id.is_none() {
+        // Its rings are known by the id, and it must not be given another one.
+        return Err(MalformedFileError::new(
+            file,
+            last_line,
+            "the key `directory.id`",
+            "no such key",
+        ));
+    }
     let journal = is_marked.then(|| JournalMark::parse(file, &entries, version.line));
     Ok(MetaProperties {
         cluster_id: cluster_id.value.clone(),
@@ -240,7 +249,12 @@ mod tests {
 
     #[test]
     fn a_mark_that_names_no_ring_or_one_twice_is_refused() {
-        let text = |rings: &str| format!("version=2\ncluster.id=c\nnode.id=1\n{rings}\n");
+        let id = "directory.id=AAAAAAAAAAAAAAAAAAAABw";
+        let text = |rings: &str| format!("version=2\ncluster.id=c\nnode.id=1\n{id}\n{rings}\n");
+        let whole = text("journal.rings=0/1/00000002");
+        assert!(parse_marked(Path::new("m"), whole.as_bytes()).is_ok());
+        let nobodys = whole.replace(id, "");
+        assert!(parse_marked(Path::new("m"), nobodys.as_bytes()).is_err());
         for rings in [
             "",
             "journal.rings=",

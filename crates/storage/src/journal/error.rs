@@ -9,10 +9,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use platform::disk::is_not_now;
 use thiserror::Error;
 
 use super::Head;
 use super::header::HeaderError;
+use super::names::parse_ring_name;
 use super::scan::StopReason;
 use crate::error::is_full;
 
@@ -70,7 +72,7 @@ pub enum JournalError {
     /// The ring has commits, and the log directory was left by a clean stop, which leaves none:
     /// another program has used it since. The file stays as it is.
     #[error(
-        "the journal {path} has commits, but its log directory was left cleanly since: remove it to give them up"
+        "the journal {path} has commits, but its log directory was left cleanly since, by another program"
     )]
     Overtaken {
         /// The ring's file.
@@ -78,8 +80,9 @@ pub enum JournalError {
     },
     /// A ring that counts is not there.
     #[error(
-        "the journal {path} is not there, and it may have bytes that no log has: is its file system mounted? If it is gone \
-         for good, start once with --forget-journals"
+        "the journal {path} is not there, and it may have bytes that no log has: is its file system mounted? If it is \
+         elsewhere now, `forebay recover --journal-dir` takes it from there; if it is gone for good, start once with \
+         --forget-journals"
     )]
     Missing {
         /// The ring's file.
@@ -88,8 +91,8 @@ pub enum JournalError {
     /// A ring is not the one that counts: an older copy of it, or one of another time.
     #[error(
         "the journal {path} is not the one that its log directory wrote last: was it restored from a backup, or is it of \
-         another disk? The right one may have bytes that no log has; if it is gone for good, start once with \
-         --forget-journals"
+         another disk? The right one may have bytes that no log has: if it is elsewhere, `forebay recover \
+         --journal-dir` takes it from there; if it is gone for good, start once with --forget-journals"
     )]
     Stale {
         /// The ring's file.
@@ -108,7 +111,10 @@ pub enum JournalError {
     },
     /// The mark that a ring is void cannot be read: whether the ring counts is not known. Both
     /// files stay as they are.
-    #[error("{path} does not say whether its journal counts: remove one of the two")]
+    #[error(
+        "the mark {path} is damaged: it says that a journal has failed and does not count, and until which write. If it was \
+         not put there by hand, start once with --forget-journals: the logs have had everything when it was written"
+    )]
     Unreadable {
         /// The mark's file.
         path: PathBuf,
@@ -186,6 +192,47 @@ impl JournalError {
             | Self::Stale { path } => path == ring,
             _ => false,
         }
+    }
+
+    /// Returns true when the machine lacks descriptors or memory: it may be tried again.
+    pub(super) fn is_exhausted(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if is_not_now(source))
+    }
+
+    /// Returns true when a disk has no room for what the journal has.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Io { source, .. } => is_full(source),
+            _ => false,
+        }
+    }
+
+    /// Returns what an operator can do about a ring that counts and cannot be read, where the error
+    /// does not say it.
+    pub fn remedy(&self) -> Option<String> {
+        let path = match self {
+            _ if self.is_exhausted() => return None,
+            _ if self.is_full() => {
+                return Some(
+                    ". The journal has bytes that the logs lack: they need room there (docs/journal.md)"
+                        .to_owned(),
+                );
+            }
+            Self::Io { path, .. }
+            | Self::Refused { path, .. }
+            | Self::Damaged { path, .. }
+            | Self::Overtaken { path } => path,
+            _ => return None,
+        };
+        let name = path.file_name()?.to_str()?;
+        parse_ring_name(name).map(|_| {
+            format!(
+                ". It may have bytes that no log has, and nothing was changed: `forebay journal show {}` says what can be \
+                 read of it. If it cannot be had any more, start once with --forget-journals: what it alone has is lost \
+                 (docs/journal.md)",
+                path.display()
+            )
+        })
     }
 
     /// Returns the error that every caller gets from now on.

@@ -20,6 +20,7 @@ use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Medium};
 pub use create::create;
 pub use look::{RingRow, ShownChange, look};
 pub use open::{FoundRing, ReadRing, open};
+pub(super) use open::{open_to_look, open_to_replay};
 pub(super) use window::RingBytes;
 
 use super::error::{JournalError, Result};

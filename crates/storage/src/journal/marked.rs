@@ -14,7 +14,7 @@ use platform::disk::Disk;
 use wire::types::{TimestampMs, Uuid};
 
 use super::error::{JournalError, Result};
-use super::names::parse_ring_name;
+use super::names::{is_lock, parse_ring_name};
 use super::void;
 use crate::checkpoint::journal_mark::JournalMark;
 use crate::checkpoint::meta_properties::{self, MetaProperties};
@@ -29,7 +29,7 @@ const DRAFT: &str = ".tmp";
 pub fn is_of_journal(name: &str) -> bool {
     let of_ring = void::ring_name(name).unwrap_or(name);
     let ring = of_ring.strip_suffix(DRAFT).unwrap_or(of_ring);
-    name == SPARE_FILE || parse_ring_name(ring).is_some()
+    name == SPARE_FILE || is_lock(name) || parse_ring_name(ring).is_some()
 }
 
 /// Returns what a log directory says of itself, and of the rings that count.
@@ -146,6 +146,7 @@ mod tests {
             "AAAAAAAAAAAAAAAAAAAABw.12.ring",
             "AAAAAAAAAAAAAAAAAAAABw.12.ring.tmp",
             "AAAAAAAAAAAAAAAAAAAABw.12.ring.void",
+            "AAAAAAAAAAAAAAAAAAAABw.rings.lock",
             "meta.properties.unmarked",
         ] {
             assert!(is_of_journal(name), "{name}");

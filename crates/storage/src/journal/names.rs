@@ -19,6 +19,20 @@ pub fn ring_path(dir: &Path, directory_id: Uuid, shard: u32) -> PathBuf {
     dir.join(format!("{id}.{shard}{RING}"))
 }
 
+/// What the name of the lock of a log directory's rings has behind the id.
+const LOCK: &str = ".rings.lock";
+
+/// Returns the name of the file by which the rings of a log directory are locked, where they lie.
+pub fn lock_name(directory_id: Uuid) -> String {
+    format!("{}{LOCK}", uuid_to_base64(directory_id))
+}
+
+/// Returns true for the name of such a file.
+pub(super) fn is_lock(name: &str) -> bool {
+    let id = name.strip_suffix(LOCK).and_then(uuid_from_base64);
+    id.is_some()
+}
+
 /// Returns the log directory and the shard of a ring, by the name of its file.
 pub fn parse_ring_name(name: &str) -> Option<(Uuid, u32)> {
     let (id, shard) = name.strip_suffix(RING)?.split_once('.')?;

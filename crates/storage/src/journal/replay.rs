@@ -83,23 +83,40 @@ pub async fn replay<P: Platform>(
     directory: &LogDirectory<'_>,
     rings: &[PathBuf],
 ) -> Result<Replayed<File<P>>> {
-    apply_all(platform, directory, rings)
+    let rings = rings.iter().cloned().map(RingToRead::whole);
+    apply_all(platform, directory, &rings.collect::<Vec<_>>())
         .await?
         .begin(platform)
         .await
+}
+
+/// A ring that is to be replayed.
+pub(super) struct RingToRead {
+    pub(super) path: PathBuf,
+    /// It is damaged and given up: only what is before the damage is read.
+    pub(super) is_given_up: bool,
+}
+
+impl RingToRead {
+    fn whole(path: PathBuf) -> Self {
+        Self {
+            path,
+            is_given_up: false,
+        }
+    }
 }
 
 /// Puts into the segments of a log directory what its rings have of them, synced.
 pub(super) async fn apply_all<P: Platform>(
     platform: &P,
     directory: &LogDirectory<'_>,
-    rings: &[PathBuf],
+    rings: &[RingToRead],
 ) -> Result<AppliedRings<File<P>>> {
     let disk = platform.disk();
     let mut report = ReplayReport::default();
     let mut found = Vec::new();
-    for path in rings {
-        let ring = FoundParts::read(disk, directory, path).await?;
+    for ring in rings {
+        let ring = FoundParts::read(disk, directory, ring).await?;
         report.rings.push(ring.counted.clone());
         found.push(ring);
     }
@@ -122,6 +139,7 @@ pub(super) async fn apply_all<P: Platform>(
                 homes: &homes,
                 twice: &twice,
                 ring: &ring.read,
+                is_given_up: ring.is_given_up,
             };
             replay.run(ring.counted.parts, &mut report).await?;
         }
@@ -154,19 +172,6 @@ impl<F: DiskFile> AppliedRings<F> {
             rings: ready,
         })
     }
-
-    /// Begins the next use of the rings, when none counts any more: one that cannot is left.
-    pub(super) async fn begin_those_that_work<P: Platform>(self, platform: &P) -> ReplayReport
-    where
-        P::Disk: Disk<File = F>,
-    {
-        for ring in self.found {
-            if let Err(error) = begin(platform, ring.read).await {
-                tracing::warn!(%error, "a journal that was replayed cannot be written: nothing in it is needed");
-            }
-        }
-        self.report
-    }
 }
 
 /// Begins the next use of a ring; removes one that is worn out.
@@ -191,20 +196,21 @@ struct FoundParts<F> {
     /// Bounded: the logs of the directory, and those that were deleted lately.
     logs: BTreeSet<Key>,
     counted: ReplayedRing,
+    is_given_up: bool,
 }
 
 impl<F: DiskFile> FoundParts<F> {
     async fn read<D: Disk<File = F>>(
         disk: &D,
         directory: &LogDirectory<'_>,
-        path: &Path,
+        RingToRead { path, is_given_up }: &RingToRead,
     ) -> Result<Self> {
         let LogDirectory {
             cluster_id,
             directory_id,
             ..
         } = *directory;
-        let found = file::open(disk, path, cluster_id, directory_id).await?;
+        let found = file::open_to_replay(disk, path, cluster_id, directory_id).await?;
         let shard = found.header().id.shard;
         let mut logs = BTreeSet::new();
         let (mut commits, mut parts, mut bytes) = (0_u64, 0_u64, 0_u64);
@@ -219,11 +225,13 @@ impl<F: DiskFile> FoundParts<F> {
         // What a clean stop leaves has no commits: nothing can be lost of it.
         let read = if directory.left_clean {
             found.glance(visit).await?
+        } else if *is_given_up {
+            found.scan_up_to_damage(visit).await?
         } else {
             found.scan(visit).await?
         };
         let counted = ReplayedRing {
-            path: path.to_path_buf(),
+            path: path.clone(),
             shard,
             commits,
             parts,
@@ -234,6 +242,7 @@ impl<F: DiskFile> FoundParts<F> {
             read,
             logs,
             counted,
+            is_given_up: *is_given_up,
         })
     }
 }

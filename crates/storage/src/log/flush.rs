@@ -90,6 +90,13 @@ impl<P: Platform> Log<P> {
         Flushing(self).flush_upto(self.log_end_offset()).await
     }
 
+    /// Completes when the segments have everything that was appended before, whatever a journal has
+    /// of it: then the log may be closed and opened again.
+    pub async fn land(&self) -> Result<()> {
+        self.flush().await?;
+        Journaling(self).land_all().await
+    }
+
     /// Flushes as [`Log::flush`] does, but waits for room, however long that takes.
     ///
     /// For callers that must know the outcome: without room the bytes stay in memory and are

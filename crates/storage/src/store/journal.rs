@@ -12,6 +12,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::rc::{Rc, Weak};
@@ -22,7 +23,7 @@ use platform::sync::Notify;
 use platform::task;
 use wire::types::Offset;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, FailureKind, Result};
 use crate::journal::committer::{CommitCounts, Committer, CommitterOptions, Condition};
 use crate::journal::file::OpenRing;
 use crate::journal::submission::OwnedPart;
@@ -276,6 +277,18 @@ impl<P: Platform> DirJournal<P> {
         !self.is_stuck() && self.void_error.borrow().is_none()
     }
 
+    /// Fails while a wait for a release may have no end.
+    pub(crate) fn refuse_stuck(&self) -> Result<()> {
+        if self.releases() {
+            return Ok(());
+        }
+        Err(Error::Exhausted {
+            action: "wait for the journal of",
+            path: self.dir.clone(),
+            source: io::Error::other("other logs cannot land").into(),
+        })
+    }
+
     /// Notes whether logs were to land in vain, several times in a row; what waits for room then is
     /// given back.
     fn note_landings(&self, are_in_vain: bool) {
@@ -298,8 +311,10 @@ impl<P: Platform> DirJournal<P> {
             let reason = "bytes of it are in the journal only until the next start".into();
             return Err(Error::Failed { reason });
         }
-        let dir = self.dir.clone();
-        let goes_on = || store.dir_error(&dir).map_or(Ok(()), Err);
+        let goes_on = || {
+            store.dir_error(&self.dir).map_or(Ok(()), Err)?;
+            self.refuse_stuck()
+        };
         self.settled(self.last_mark(log), goes_on).await
     }
 
@@ -324,6 +339,13 @@ impl<P: Platform> DirJournal<P> {
             assert!(*last <= commit, "the parts of a log are committed in order");
             *last = commit;
         }
+    }
+
+    /// Notes that a start may read parts of a log that were not acknowledged: their commit failed,
+    /// and may be in the ring all the same.
+    pub(crate) fn note_doubt(&self, log: LogId, bases: &[Offset]) {
+        // Not released any more: only the void mark ends it.
+        self.note_parts(log, bases, self.committer.durable());
     }
 
     /// Notes the commit of a cut of a log.
@@ -487,7 +509,16 @@ impl<P: Platform> DirJournal<P> {
         } else {
             Some(self.committer.durable())
         };
-        self.settled(last, goes_on).await?;
+        let settled = self.settled(last, goes_on).await;
+        if let Err(error) = &settled
+            && error.kind() == FailureKind::Full
+            && !self.is_working()
+        {
+            // All logs have landed: that the directory is unmarked says it as well as the mark that
+            // has no room.
+            return Ok(());
+        }
+        settled?;
         assert!(
             self.is_void.get() || self.committer.unlanded_bytes() == 0,
             "what is released has landed"

@@ -268,7 +268,8 @@ fn a_stop_ends_although_the_disk_has_no_room_for_the_mark_of_a_void_ring() {
         produce(&shard.logs[0], 1, 100).await;
         let closing = shard.store().close_journal(Path::new(DIR));
         let closed = task::timeout(FOR_EVER, closing).await.expect("it ends");
-        assert_eq!(closed.unwrap_err().kind(), FailureKind::Full);
+        // All logs have landed: the directory is unmarked, which needs no room.
+        closed.unwrap();
     });
 }
 

@@ -182,6 +182,7 @@ impl Shard {
         let dir = UnsettledDirectory {
             path: Path::new(DIR),
             rings_dir: None,
+            also_in: &[],
             gives_up: false,
         };
         let settled = settle(&self.world.platform, &dir).await?;

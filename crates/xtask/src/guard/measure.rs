@@ -8,10 +8,11 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 
 /// The paths that are counted.
-pub(super) const PATHS: [HotPath; 6] = [
+pub(super) const PATHS: [HotPath; 7] = [
     HotPath::new("produce-240kb", 60, Unit::Gigabyte),
     HotPath::new("produce-1kb", 15, Unit::Gigabyte),
     HotPath::new("produce-small", 2000, Unit::Request),
+    HotPath::new("journal-50", 200, Unit::Request),
     HotPath::new("fetch-tail", 960, Unit::Gigabyte),
     HotPath::new("fetch-cold", 48, Unit::Gigabyte),
     HotPath::new("metadata", 4000, Unit::Request),

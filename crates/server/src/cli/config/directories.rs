@@ -90,8 +90,9 @@ fn look_as_a_start(settings: &Settings) -> anyhow::Result<Result<ExaminedDirs, L
     let looked = run_shard(None, async {
         let system = System::start(EngineChoice::Threads)?;
         system.disk().set_read_only();
-        let (node, cluster) = (settings.node_id.map(NodeId), settings.cluster_id.as_deref());
-        let looked = LogDirs::look(&system, &settings.log_dirs, &lower, node, cluster).await;
+        let ids = (settings.node_id.map(NodeId), settings.cluster_id.as_deref());
+        let (homes, journals) = (&settings.log_dirs, settings.journals());
+        let looked = LogDirs::look(&system, homes, &lower, journals, ids).await;
         anyhow::Ok(looked)
     });
     looked.context("starting to look")?

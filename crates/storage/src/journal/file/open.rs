@@ -6,6 +6,7 @@
 //! synced, before [`ReadRing::begin`]. Before any ring of a log directory takes a commit, all rings
 //! of the directory have begun their next use, or are removed.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use platform::buf::AlignedBuf;
@@ -13,7 +14,7 @@ use platform::disk::{Disk, DiskFile, Open};
 use wire::types::Uuid;
 
 use super::window::{RingBytes, Window, look_for_loss, read_commits};
-use super::{OpenRing, RingFile, check_medium, sync_dir_of};
+use super::{OpenRing, RingFile, check_medium, dir_of};
 use crate::journal::commit::Commit;
 use crate::journal::error::{JournalError, Result};
 use crate::journal::header::{Choice, Header, HeaderError, choose};
@@ -36,6 +37,17 @@ pub struct ReadRing<F> {
     stopped: StopReason,
 }
 
+/// What damage means for those who read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    /// The ring is not used. Proofs of a loss are looked for.
+    Refused,
+    /// It is the end; no proofs are looked for.
+    Ends,
+    /// The ring is not used, but no proofs are looked for.
+    NotLookedFor,
+}
+
 /// Opens the file of a ring, for the log directory of this cluster to which it belongs.
 pub async fn open<D: Disk>(
     disk: &D,
@@ -46,10 +58,69 @@ pub async fn open<D: Disk>(
     check_medium(disk, path)?;
     let opened = disk.open(path, Open::Write).await;
     let file = opened.map_err(JournalError::io("open", path))?;
-    // A killed process leaves what is read from a cache, and a name, that are not on the disk yet.
-    let synced = file.sync().await;
-    synced.map_err(JournalError::io("sync", path))?;
-    sync_dir_of(disk, path).await?;
+    find(disk, file, (path, Access::Writes), cluster_id, directory_id).await
+}
+
+/// Does the same for a replay, which only reads: a device that takes no writes any more has what it
+/// had.
+pub(in crate::journal) async fn open_to_replay<D: Disk>(
+    disk: &D,
+    path: &Path,
+    cluster_id: &str,
+    directory_id: Uuid,
+) -> Result<FoundRing<D::File>> {
+    match open(disk, path, cluster_id, directory_id).await {
+        Err(JournalError::Io { source, .. }) if source.kind() == ErrorKind::ReadOnlyFilesystem => {
+            tracing::warn!(ring = %path.display(), "the journal's file system takes no writes: it is read as it is");
+            open_to_look(disk, path, cluster_id, directory_id).await
+        }
+        opened => opened,
+    }
+}
+
+/// Does the same, and changes nothing at all.
+pub(in crate::journal) async fn open_to_look<D: Disk>(
+    disk: &D,
+    path: &Path,
+    cluster_id: &str,
+    directory_id: Uuid,
+) -> Result<FoundRing<D::File>> {
+    check_medium(disk, path)?;
+    let opened = disk.open(path, Open::Read).await;
+    let file = opened.map_err(JournalError::io("open", path))?;
+    find(
+        disk,
+        file,
+        (path, Access::ReadsOnly),
+        cluster_id,
+        directory_id,
+    )
+    .await
+}
+
+/// How the file of a ring was opened.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    Writes,
+    /// Nothing that is in a cache can become durable, and nothing changes any more.
+    ReadsOnly,
+}
+
+async fn find<D: Disk>(
+    disk: &D,
+    file: D::File,
+    (path, access): (&Path, Access),
+    cluster_id: &str,
+    directory_id: Uuid,
+) -> Result<FoundRing<D::File>> {
+    if access == Access::Writes {
+        // A killed process leaves what is read from a cache, and a name, that are not on the disk
+        // yet.
+        let synced = file.sync().await;
+        synced.map_err(JournalError::io("sync", path))?;
+        let synced = disk.sync_dir(dir_of(path)).await;
+        synced.map_err(JournalError::io("sync the directory of", path))?;
+    }
     let headers = read_headers(&file, path).await?;
     let refused = |reason: HeaderError| JournalError::Refused {
         path: path.to_path_buf(),
@@ -100,29 +171,36 @@ impl<F: DiskFile> FoundRing<F> {
     ///
     /// Fails when there is such proof: then commits were visited, and must not be used.
     pub async fn scan(self, visit: impl FnMut(Commit<'_>)) -> Result<ReadRing<F>> {
-        self.read(visit, true).await
+        self.read(visit, Damage::Refused).await
+    }
+
+    /// Reads all commits in order, up to the first that is missing, whatever the reason.
+    ///
+    /// For a ring that is given up: what is behind may have been acknowledged.
+    pub(in crate::journal) async fn scan_up_to_damage(
+        self,
+        visit: impl FnMut(Commit<'_>),
+    ) -> Result<ReadRing<F>> {
+        self.read(visit, Damage::Ends).await
     }
 
     /// Reads all commits of a ring that has none, as far as the caller knows, and not the rest of
     /// the file: it finds those that are whole, and does not prove that there were none.
     pub async fn glance(self, visit: impl FnMut(Commit<'_>)) -> Result<ReadRing<F>> {
-        self.read(visit, false).await
+        self.read(visit, Damage::NotLookedFor).await
     }
 
-    async fn read(
-        self,
-        visit: impl FnMut(Commit<'_>),
-        looks_for_loss: bool,
-    ) -> Result<ReadRing<F>> {
+    async fn read(self, visit: impl FnMut(Commit<'_>), damage: Damage) -> Result<ReadRing<F>> {
         let Self { file, choice } = self;
         let header = choice.header;
         let mut window = Window::new(&header);
         let mut scan = read_commits(&file, &header, &mut window, visit).await?;
-        if looks_for_loss {
+        if damage == Damage::Refused {
             look_for_loss(&file, &mut scan, &mut window).await?;
         }
         let stopped = scan.stopped().expect("nothing is wanted after the end");
-        match scan.end() {
+        let taken = (damage == Damage::Ends).then(|| scan.at());
+        match scan.end().or(taken) {
             Some(end) => Ok(ReadRing {
                 file,
                 header,

@@ -46,6 +46,8 @@ pub(super) struct Replay<'a, D: Disk> {
     /// Logs with parts in another ring, too.
     pub(super) twice: &'a BTreeSet<Key>,
     pub(super) ring: &'a ReadRing<D::File>,
+    /// What was behind is lost.
+    pub(super) is_given_up: bool,
 }
 
 /// A log that gets what the ring has of it.
@@ -112,6 +114,8 @@ impl<D: Disk> Replay<'_, D> {
         let found = homes::segments_in(self.disk, folder).await?;
         let planned = if self.twice.contains(&key) {
             Err(RefusalReason::TwoRings)
+        } else if self.is_given_up && image.cut.is_some() {
+            Err(RefusalReason::CutBeforeDamage)
         } else {
             plan(&image, &found)
         };

@@ -74,6 +74,9 @@ pub enum RefusalReason {
     },
     /// Two rings have parts of the log, so their order is not known.
     TwoRings,
+    /// The log was cut, and the ring is damaged behind that: what came after the cut may be in the
+    /// segments only.
+    CutBeforeDamage,
 }
 
 impl fmt::Display for RefusalReason {
@@ -88,6 +91,9 @@ impl fmt::Display for RefusalReason {
                 "segment {segment} has another batch at byte {position} than the journal"
             ),
             Self::TwoRings => f.write_str("two journals have parts of it"),
+            Self::CutBeforeDamage => {
+                f.write_str("it was cut, and the journal is damaged behind that")
+            }
         }
     }
 }

@@ -13,7 +13,6 @@
 
 use std::cell::Cell;
 use std::cmp::Ordering;
-use std::io;
 use std::rc::Rc;
 
 use platform::Platform;
@@ -311,14 +310,8 @@ impl<'a, P: Platform> Journaling<'a, P> {
     /// Refuses to wait for a release that may never come: the log failed, or others do not land.
     pub(crate) fn refuse_stuck(self) -> Result<()> {
         LogCondition(self.0).refuse_beyond_repair()?;
-        match &self.journal {
-            Some(journal) if !journal.of.releases() => Err(Error::Exhausted {
-                action: "wait for the journal of",
-                path: self.folder.to_path_buf(),
-                source: io::Error::other("other logs cannot land").into(),
-            }),
-            _ => Ok(()),
-        }
+        let journal = self.journal.as_ref();
+        journal.map_or(Ok(()), |journal| journal.of.refuse_stuck())
     }
 
     /// Has the journal say that the log is cut, durably, before its files are.
@@ -350,6 +343,8 @@ impl<'a, P: Platform> Journaling<'a, P> {
                         of.note_cut(id, commit);
                         return Ok(());
                     }
+                    // Whether a start reads it is not known.
+                    of.note_cut(id, of.committer.durable());
                 }
                 // It ends with the journal, too, and the next look finds that.
                 Ok(None) => drop(of.committer.room_for_cut().await),
@@ -460,6 +455,9 @@ impl<P: Platform> Journaling<'_, P> {
         let goes_on = || LogCondition(self.0).refuse_beyond_repair();
         let committed = journal.of.commit(fresh.parts, goes_on).await?;
         let Some(commit) = committed else {
+            if !journal.of.is_working() {
+                journal.of.note_doubt(self.id(), &bases);
+            }
             self.check_open()?;
             return Ok(false);
         };
@@ -555,7 +553,7 @@ pub(crate) async fn before_opening<P: Platform>(
     dir: &std::path::Path,
     (partition, topic_id): (&TopicPartition, TopicId),
 ) -> Result<Option<Rc<DirJournal<P>>>> {
-    let Some(journal) = store.journal_of(dir) else {
+    let Some(journal) = store.journal_of(dir).filter(|_| uses_one(topic_id)) else {
         return Ok(None);
     };
     let id = LogId {
@@ -564,4 +562,10 @@ pub(crate) async fn before_opening<P: Platform>(
     };
     journal.before_opening(id, store).await?;
     Ok(Some(journal))
+}
+
+/// Returns false for the metadata log: without its records nobody knows whose the others are, so the
+/// loss of a journal must not take any. It is seldom written to.
+fn uses_one(topic_id: TopicId) -> bool {
+    topic_id != TopicId::METADATA
 }

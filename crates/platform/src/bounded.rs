@@ -6,9 +6,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags};
 
 use crate::disk::too_long;
 use crate::os::regular;
@@ -18,8 +19,13 @@ const KERNEL_TEXT_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a whole regular file of at most `bytes_max` bytes; never blocks on a pipe.
 pub fn file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
+    file_at(CWD, path, bytes_max)
+}
+
+/// Does the same with a path that begins at an open directory.
+pub(crate) fn file_at(dir: BorrowedFd<'_>, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::RDONLY;
-    let file = regular(rustix::fs::open(path, flags, Mode::empty())?)?;
+    let file = regular(rustix::fs::openat(dir, path, flags, Mode::empty())?)?;
     let len = u64::try_from(rustix::fs::fstat(&file)?.st_size).unwrap_or(u64::MAX);
     if len > bytes_max {
         return Err(too_long(len, bytes_max));

@@ -9,9 +9,10 @@
 //! [`Disk::sync_dir`].
 //! Not here: caching, retries, scheduling, and the contents of the files.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -90,6 +91,19 @@ pub struct Entry {
     pub modified_ms: i64,
 }
 
+/// What a directory held at one look.
+#[derive(Debug)]
+pub struct DirLook {
+    /// Its names, sorted.
+    pub entries: Vec<Entry>,
+    /// The content of the files that were chosen, or why it could not be read.
+    // Bounded: what is chosen of one directory.
+    pub files: BTreeMap<String, io::Result<Vec<u8>>>,
+}
+
+/// Chooses by a directory's names which of its small files are read at the same look.
+pub type ChooseFiles = fn(&[Entry]) -> Vec<String>;
+
 /// A file system.
 pub trait Disk: Clone + 'static {
     /// An open segment file.
@@ -106,6 +120,39 @@ pub trait Disk: Clone + 'static {
     fn open(&self, path: &Path, how: Open) -> impl Future<Output = io::Result<Self::File>>;
     /// Lists a directory, sorted by name.
     fn list(&self, dir: &Path) -> impl Future<Output = io::Result<Vec<Entry>>>;
+    /// Lists a directory and reads some of its small files, as [`Disk::list`] and
+    /// [`Disk::read_file`] do one after the other.
+    ///
+    /// On a real disk this is one call on one thread: where ten thousand directories are read, the
+    /// way to a thread and back costs more than the reads.
+    fn look(&self, dir: &Path, choose: ChooseFiles) -> impl Future<Output = io::Result<DirLook>> {
+        async move {
+            let entries = self.list(dir).await?;
+            let mut files = BTreeMap::new();
+            for name in choose(&entries) {
+                let read = self.read_file(&dir.join(&name)).await;
+                files.insert(name, read);
+            }
+            Ok(DirLook { entries, files })
+        }
+    }
+    /// Reads small files one after the other, with the results in their order; they lie below
+    /// `dir`.
+    ///
+    /// On a real disk this is one call on one thread, too.
+    fn read_files(
+        &self,
+        _dir: &Path,
+        paths: Vec<PathBuf>,
+    ) -> impl Future<Output = Vec<io::Result<Vec<u8>>>> {
+        async move {
+            let mut read = Vec::with_capacity(paths.len());
+            for path in paths {
+                read.push(self.read_file(&path).await);
+            }
+            read
+        }
+    }
     /// Creates a directory and its parents, each durable in its parent.
     fn create_dir(&self, dir: &Path) -> impl Future<Output = io::Result<()>>;
     /// Renames a file or directory, replacing a file at the target.

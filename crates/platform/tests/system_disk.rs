@@ -388,6 +388,56 @@ fn names_and_small_files() {
 }
 
 #[test]
+fn one_look_sees_what_a_listing_and_reads_see() {
+    with_engines(|system, dir| async move {
+        let disk = system.disk();
+        for name in ["a", "b", "c"] {
+            let bytes = name.repeat(7).into_bytes();
+            disk.replace_file(&dir.join(name), &bytes).await.unwrap();
+        }
+        disk.create_dir(&dir.join("d")).await.unwrap();
+        let look = disk.look(&dir, |entries| {
+            let names = entries.iter().map(|entry| entry.name.clone());
+            names
+                .filter(|name| name != "b")
+                .chain(["e".into()])
+                .collect()
+        });
+        let look = look.await.unwrap();
+        assert_eq!(look.entries, disk.list(&dir).await.unwrap());
+        assert_eq!(look.files.len(), 4);
+        let names = ["a", "c", "d", "e"].map(|name| dir.join(name));
+        let read = disk.read_files(&dir, names.to_vec()).await;
+        for ((path, read), looked) in names.iter().zip(read).zip(look.files.values()) {
+            let by_itself = disk.read_file(path).await.map_err(|error| error.kind());
+            assert_eq!(read.map_err(|error| error.kind()), by_itself);
+            let looked = looked.as_ref().map_err(io::Error::kind);
+            assert_eq!(looked, by_itself.as_ref().map_err(|kind| *kind));
+        }
+        let missing = disk.look(&dir.join("e"), |_| Vec::new()).await;
+        assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn files_are_opened_alike_before_and_after_their_device_is_known() {
+    with_engines(|system, dir| async move {
+        let disk = system.disk();
+        for name in ["first", "second"] {
+            let path = dir.join(name);
+            let missing = disk.open(&path, Open::Write).await.map(drop);
+            assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+            let file = disk.open(&path, Open::Create).await.unwrap();
+            file.write_at(0, vec![blocks(1, 7)]).await.unwrap();
+            let again = disk.open(&path, Open::Create).await.map(drop);
+            assert_eq!(again.unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+            let file = disk.open(&path, Open::Read).await.unwrap();
+            assert_eq!(file.read_at(1, 3).await.unwrap(), [7, 7, 7][..]);
+        }
+    });
+}
+
+#[test]
 fn a_file_system_without_direct_io_is_used_through_the_page_cache() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
         eprintln!("skipped: no /dev/shm");

@@ -20,7 +20,7 @@ use platform::task::yield_now;
 use wire::types::{LeaderEpoch, Offset, ProducerId, TimestampMs, TopicId, TopicPartition};
 
 use crate::error::Error;
-use crate::log::views::{Flushing, LogCondition, PathFailure};
+use crate::log::views::{LogCondition, PathFailure};
 use crate::options::{Durability, LogOptions};
 use crate::store::{DirHealth, LogPoints, Store};
 
@@ -106,6 +106,10 @@ pub struct Log<P: Platform> {
     epochs: RefCell<EpochCache>,
     /// True when the epochs have changed since they were last written to their file.
     epochs_dirty: Cell<bool>,
+    /// True when an epoch has begun that is not in the file and has no batch yet.
+    epoch_begun: Cell<bool>,
+    /// The end of the log, if its files are what a clean stop leaves of a log that ends there.
+    as_left: Cell<Option<Offset>>,
     producers: RefCell<ProducerStates>,
     condition: RefCell<Condition>,
     observers: RefCell<Vec<Weak<dyn Observer>>>,
@@ -254,15 +258,17 @@ impl<P: Platform> Log<P> {
 
     /// Notes that `epoch` begins at the log end offset, whether or not a record is written in it.
     ///
-    /// An epoch older than the log's latest is ignored: the log takes no batch of it.
+    /// An epoch older than the log's latest is ignored: the log takes no batch of it. The file has
+    /// it with the first batch of it: ten thousand logs that get an epoch at a start must not write
+    /// ten thousand files for it. If there is none, the next start begins a later epoch at the same
+    /// offset, which takes its place.
     pub fn start_epoch(&self, epoch: LeaderEpoch) {
         if self.latest_epoch().is_some_and(|latest| latest > epoch) {
             return;
         }
         if self.epochs.borrow_mut().assign(epoch, self.offsets.end()) {
-            self.epochs_dirty.set(true);
+            self.epoch_begun.set(true);
             self.check_cheap();
-            Flushing(self).request_flush();
         }
     }
 

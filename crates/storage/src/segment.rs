@@ -38,6 +38,7 @@ pub(crate) mod blocks;
 mod constructors;
 mod lengths;
 pub(crate) mod load;
+pub(crate) mod looked;
 mod memos;
 pub mod naming;
 pub(crate) mod scan;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use platform::clock::Instant;
 use platform::disk::{Disk, Entry};
-use platform::sync::{Notify, Semaphore};
+use platform::sync::{Notify, Semaphore, SemaphorePermit};
 use platform::task::{self, JoinHandle};
 use platform::{Clock, Platform};
 use wire::types::{Offset, TopicPartition};
@@ -47,6 +47,8 @@ use unnoted::UnnotedBytes;
 const LIFT_MAX: Duration = Duration::from_secs(1);
 /// How often the flusher checks logs with `Replicated` durability for `flush_ms`.
 const FLUSH_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// The number of deleted logs' folders in a directory that are removed at the same time.
+const REMOVED_AT_ONCE: usize = 2;
 /// The number of deleted logs' folders that are removed before a start continues.
 const LEFTOVERS_AWAITED: usize = 100;
 
@@ -74,6 +76,8 @@ pub(crate) struct StoreCore<P: Platform> {
     logs: RefCell<Vec<Weak<Log<P>>>>,
     dirs: RefCell<BTreeMap<PathBuf, Rc<DirHealth>>>,
     pub(crate) dir_syncs: DirSyncs,
+    /// Opening a log reads its files one by one.
+    step_by_step: Cell<bool>,
     /// The journals of log directories. Bounded: the log directories.
     pub(crate) journals: RefCell<BTreeMap<PathBuf, Rc<journal::DirJournal<P>>>>,
     /// Why log directories that should have a journal have none. Bounded: the log directories.
@@ -101,6 +105,25 @@ pub(crate) struct DirHealth {
     failed: RefCell<Option<Error>>,
     /// Logs of the directory that refuse appends for lack of room.
     full: Cell<usize>,
+    /// Turns of those that remove the folders of deleted logs.
+    pub(crate) removing: RemovalTurns,
+}
+
+/// Few folders are removed at a time: whoever opens a file does not wait for a thousand of them.
+#[derive(Debug)]
+pub(crate) struct RemovalTurns(Semaphore);
+
+impl Default for RemovalTurns {
+    fn default() -> Self {
+        Self(Semaphore::new(REMOVED_AT_ONCE))
+    }
+}
+
+impl RemovalTurns {
+    /// Waits for a turn, which ends when it is dropped.
+    pub(crate) async fn turn(&self) -> Result<SemaphorePermit<'_>> {
+        self.0.acquire().await.map_err(|_| Error::Closed)
+    }
 }
 
 impl DirHealth {
@@ -209,6 +232,7 @@ impl<P: Platform> Store<P> {
             logs: RefCell::default(),
             dirs: RefCell::default(),
             dir_syncs: DirSyncs::default(),
+            step_by_step: Cell::default(),
             journals: RefCell::default(),
             without_journal: RefCell::default(),
             loaded: RefCell::default(),

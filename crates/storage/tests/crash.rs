@@ -5,6 +5,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "crash/opened.rs"]
+mod opened;
 mod world;
 
 use std::cell::RefCell;

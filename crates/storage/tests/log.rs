@@ -11,6 +11,8 @@ mod world;
 
 #[path = "log/append_and_read.rs"]
 mod append_and_read;
+#[path = "log/at_rest.rs"]
+mod at_rest;
 #[path = "log/cache.rs"]
 mod cache;
 #[path = "log/cut_off.rs"]

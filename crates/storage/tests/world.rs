@@ -120,6 +120,23 @@ impl World {
             .await
     }
 
+    /// Opens another log of the directory and closes it: the names of the directory are durable.
+    pub(crate) async fn open_another(&self) {
+        let name = TopicPartition {
+            topic: Arc::from("another"),
+            partition: 0,
+        };
+        let how = OpenAs {
+            clean: true,
+            recovery_point: Offset::ZERO,
+            log_start: Offset::ZERO,
+            compacted: None,
+        };
+        let dir = Path::new(DIR);
+        let opened = self.store.open_log(dir, name, topic_id(), options(), how);
+        opened.await.unwrap().close().await.unwrap();
+    }
+
     pub(crate) fn names(&self) -> Vec<String> {
         // Listing is an operation like any other, so it is asked for outside of the runtime's turn.
         let disk = self.disk().clone();

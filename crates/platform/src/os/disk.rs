@@ -24,7 +24,7 @@ use super::lanes::FreeingTurn;
 use super::threads::run;
 use super::{direct, names};
 use crate::buf::BufPool;
-use crate::disk::{Disk, Entry, Medium, Open, Space};
+use crate::disk::{ChooseFiles, DirLook, Disk, Entry, Medium, Open, SMALL_FILE_BYTES_MAX, Space};
 use crate::error::Error;
 
 /// Maximum bytes of free read buffers that a shard keeps for reuse.
@@ -104,6 +104,26 @@ impl SystemDisk {
         .await
     }
 
+    /// Opens a file in one call if it is known whether direct I/O works on its device; `None` if
+    /// not.
+    async fn open_where_known(
+        &self,
+        path: &Path,
+        how: Open,
+    ) -> io::Result<Option<(OwnedFd, bool)>> {
+        if self.read_only.get() {
+            return Ok(None);
+        }
+        let known = self.direct.borrow().clone();
+        let at = path.to_owned();
+        let opened = self.call(path, move || {
+            let device = direct::device(&names::parent_of(&at)).ok();
+            let wanted = device.and_then(|device| known.get(&device));
+            wanted.map(|wanted| open(&at, how, *wanted)).transpose()
+        });
+        opened.await
+    }
+
     /// Frees the blocks of a file that has lost its name, piece by piece.
     async fn free(&self, path: &Path, file: UnnamedFile, turn: &FreeingTurn<'_>) {
         let mut left = Some(file);
@@ -139,11 +159,16 @@ impl Disk for SystemDisk {
         if let Some(file) = self.dax.open(path, how, &self.buffers).await {
             return file.map(SystemFile::from);
         }
-        // Where no test is possible (read-only, full), opening the file shows whether direct I/O
-        // works.
-        let wanted = self.direct(&names::parent_of(path)).await.unwrap_or(true);
-        let at = path.to_owned();
-        let (file, direct) = self.call(path, move || open(&at, how, wanted)).await?;
+        let known = self.open_where_known(path, how).await?;
+        let (file, direct) = if let Some(opened) = known {
+            opened
+        } else {
+            // Where no test is possible (read-only, full), opening the file shows whether direct
+            // I/O works.
+            let wanted = self.direct(&names::parent_of(path)).await.unwrap_or(true);
+            let at = path.to_owned();
+            self.call(path, move || open(&at, how, wanted)).await?
+        };
         let buffers = self.buffers.clone();
         let engine = Rc::clone(&self.engine);
         let lane = engine.lanes.of(path);
@@ -155,6 +180,26 @@ impl Disk for SystemDisk {
     async fn list(&self, dir: &Path) -> io::Result<Vec<Entry>> {
         let at = dir.to_owned();
         self.call(dir, move || names::list(&at)).await
+    }
+
+    async fn look(&self, dir: &Path, choose: ChooseFiles) -> io::Result<DirLook> {
+        let at = dir.to_owned();
+        self.call(dir, move || names::look(&at, choose)).await
+    }
+
+    async fn read_files(&self, dir: &Path, paths: Vec<PathBuf>) -> Vec<io::Result<Vec<u8>>> {
+        let count = paths.len();
+        let read = move || {
+            let files = paths.iter();
+            let read = files.map(|path| crate::bounded::file(path, SMALL_FILE_BYTES_MAX));
+            Ok(read.collect::<Vec<_>>())
+        };
+        self.call(dir, read).await.unwrap_or_else(|stopped| {
+            // The runtime ends: nothing was read.
+            let mut none = Vec::new();
+            none.resize_with(count, || Err(io::Error::other(stopped.to_string())));
+            none
+        })
     }
 
     async fn create_dir(&self, dir: &Path) -> io::Result<()> {

@@ -4,16 +4,18 @@
 //! what is made is for its owner and group at most, whatever the umask is. Not here: segment files,
 //! and the choice of the thread (`os/disk.rs`).
 
+use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
 
-use crate::disk::{Entry, Space};
+use crate::disk::{ChooseFiles, DirLook, Entry, SMALL_FILE_BYTES_MAX, Space};
 
 /// The mode of new files. The metadata log has keys of users, and passwords and private keys that
 /// clients have set, and logs have what producers write: no other user of the machine reads it.
@@ -23,33 +25,67 @@ pub(super) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR).union(Mode::RGRP
 const DIR_MODE: u32 = 0o750;
 
 pub(super) fn list(dir: &Path) -> io::Result<Vec<Entry>> {
-    let mut entries = Vec::new();
-    for entry in fs::read_dir(dir)? {
+    list_opened(&mut Dir::new(open_dir(dir)?)?)
+}
+
+/// Lists a directory, and reads some of its small files.
+pub(super) fn look(dir: &Path, choose: ChooseFiles) -> io::Result<DirLook> {
+    let mut dir = Dir::new(open_dir(dir)?)?;
+    let entries = list_opened(&mut dir)?;
+    let at = dir.fd()?;
+    let mut files = BTreeMap::new();
+    for name in choose(&entries) {
+        let read = crate::bounded::file_at(at, Path::new(&name), SMALL_FILE_BYTES_MAX);
+        files.insert(name, read);
+    }
+    Ok(DirLook { entries, files })
+}
+
+fn list_opened(dir: &mut Dir) -> io::Result<Vec<Entry>> {
+    let mut names = Vec::new();
+    while let Some(entry) = dir.read() {
         let entry = entry?;
-        let facts = match fs::metadata(entry.path()) {
+        let name = entry.file_name();
+        if name != c"." && name != c".." {
+            names.push(name.to_owned());
+        }
+    }
+    let at = dir.fd()?;
+    let mut entries = Vec::with_capacity(names.len());
+    for name in names {
+        let facts = match rustix::fs::statat(at, &name, AtFlags::empty()) {
             Ok(facts) => facts,
             // A dangling link still counts as a name; a file removed meanwhile does not.
-            Err(error) if is_dead_end(&error) => match entry.metadata() {
-                Ok(facts) => facts,
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                Err(error) => return Err(error),
-            },
-            Err(error) => return Err(error),
+            Err(Errno::NOENT | Errno::LOOP) => {
+                match rustix::fs::statat(at, &name, AtFlags::SYMLINK_NOFOLLOW) {
+                    Ok(facts) => facts,
+                    Err(Errno::NOENT) => continue,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            Err(error) => return Err(error.into()),
         };
+        let is_dir = FileType::from_raw_mode(facts.st_mode) == FileType::Directory;
+        let len = u64::try_from(facts.st_size).unwrap_or(0);
         entries.push(Entry {
-            name: entry.file_name().to_string_lossy().into_owned(),
-            is_dir: facts.is_dir(),
-            len: if facts.is_dir() { 0 } else { facts.len() },
-            modified_ms: facts.modified().map_or(0, millis),
+            name: name.to_string_lossy().into_owned(),
+            is_dir,
+            len: if is_dir { 0 } else { len },
+            modified_ms: modified_ms(&facts),
         });
     }
     entries.sort_by(|one, other| one.name.cmp(&other.name));
     Ok(entries)
 }
 
-/// Returns true for the errors of a link without a target or to itself.
-fn is_dead_end(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ELOOP)
+/// Returns when a file was last written to; 0 before 1970.
+fn modified_ms(facts: &Stat) -> i64 {
+    let seconds = facts.st_mtime;
+    if seconds < 0 {
+        return 0;
+    }
+    let ms = i64::try_from(facts.st_mtime_nsec / 1_000_000).unwrap_or(0);
+    seconds.saturating_mul(1000).saturating_add(ms)
 }
 
 /// Creates a directory and its missing parents, each durable in its parent; blocks.
@@ -134,11 +170,6 @@ pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(super) fn set_modified(path: &Path, modified_ms: i64) -> io::Result<()> {
     let at = Duration::from_millis(u64::try_from(modified_ms).unwrap_or(0));
     File::open(path)?.set_modified(UNIX_EPOCH + at)
-}
-
-fn millis(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 pub(super) fn space(dir: &Path) -> io::Result<Space> {

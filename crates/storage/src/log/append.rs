@@ -286,6 +286,9 @@ impl<P: Platform> Appending<'_, P> {
         {
             self.epochs_dirty.set(true);
         }
+        if self.epoch_begun.replace(false) {
+            self.epochs_dirty.set(true);
+        }
         let marker = if header.is_control() {
             marker_of(batch)
         } else {

@@ -153,6 +153,9 @@ impl<P: Platform> Flushing<'_, P> {
     /// Returns what the leader epochs' file should hold, if it does not hold it yet.
     pub(crate) fn take_unsaved_epochs(self) -> Option<Vec<u8>> {
         let dirty = self.epochs_dirty.replace(false);
+        if dirty {
+            self.epoch_begun.set(false);
+        }
         dirty.then(|| leader_epochs::encode(self.epochs.borrow().entries()))
     }
 
@@ -342,6 +345,7 @@ impl<P: Platform> Flushing<'_, P> {
     ///
     /// Only what is below `counts_below` counts as written and durable, if that is given.
     async fn flush_segments(self, counts_below: Option<Offset>) -> Result<()> {
+        self.as_left.set(None);
         if Limiting(self.0).is_limited() {
             // Boxed, like everything rare in a flush.
             Box::pin(Limiting(self.0).save_limits()).await?;

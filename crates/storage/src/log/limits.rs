@@ -13,11 +13,12 @@ use std::path::Path;
 
 use platform::Platform;
 use platform::clock::Instant;
-use platform::disk::{Disk, is_unreadable};
+use platform::disk::{Disk, SMALL_FILE_BYTES_MAX, is_unreadable};
 use platform::task::timeout;
 use wire::types::Offset;
 
 use super::files::{remove, set_aside};
+use super::open::folder::Folder;
 use super::recover::RecoveredLog;
 use crate::checkpoint::limits::{self, Limits};
 use crate::error::{Error, Result};
@@ -39,9 +40,10 @@ pub(super) struct FoundLimits(Option<Limits>);
 
 impl FoundLimits {
     /// Reads the file; if it is damaged, it is set aside, and all of the log is checked.
-    pub(super) async fn read<P: Platform>(store: &Store<P>, folder: &Path) -> Result<Self> {
-        let path = folder.join(limits::FILE);
-        let damaged = match store.disk().read_file(&path).await {
+    pub(super) async fn read<P: Platform>(store: &Store<P>, folder: &Folder) -> Result<Self> {
+        let path = folder.path.join(limits::FILE);
+        let look = &folder.look;
+        let damaged = match look.read(store.disk(), &path, SMALL_FILE_BYTES_MAX).await {
             Ok(bytes) => match limits::parse(&path, &bytes) {
                 Ok(limits) => return Ok(Self(Some(limits))),
                 Err(error) => error.to_string(),

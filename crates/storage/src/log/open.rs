@@ -10,7 +10,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, is_unreadable};
+use platform::disk::{Disk, Medium, SMALL_FILE_BYTES_MAX, is_unreadable};
 use platform::sync::{Notify, Semaphore};
 use wire::types::{Offset, TopicId, TopicPartition};
 
@@ -30,11 +30,13 @@ use crate::log::views::{
 };
 use crate::num::gauge;
 use crate::options::{LogOptions, OpenAs};
+use crate::segment::looked::LookedFiles;
 use crate::segment::naming::{self, Role, file_path};
 use crate::store::Store;
 
 pub(super) mod folder;
 mod gather;
+pub(super) mod look;
 pub(super) mod notes;
 mod part;
 
@@ -53,13 +55,11 @@ pub(crate) async fn open<P: Platform>(
 ) -> Result<Rc<Log<P>>> {
     let disk = store.disk();
     let path: Rc<Path> = dir.join(naming::folder_name(&partition)).into();
-    disk.create_dir(&path)
-        .await
-        .map_err(Error::io("create", &path))?;
     let journal = journaled::before_opening(store, dir, (&partition, topic_id)).await?;
-    check_owner(disk, &path, topic_id).await?;
+    let looked = look::look_or_make(store, dir, &path, is_new).await?;
+    check_owner(disk, &looked.0, &path, topic_id).await?;
     let asides_before = store.shared.metrics.set_aside.get();
-    let mut folder = gather::gather(store, path, (&partition, topic_id), is_new).await?;
+    let mut folder = gather::gather(store, path, looked, (&partition, topic_id), is_new).await?;
     let (recovered, limits) = recovered(store, &folder, &options, how, topic_id).await?;
     let bases: Vec<_> = recovered
         .segments
@@ -75,6 +75,7 @@ pub(crate) async fn open<P: Platform>(
         .max();
     let aside_bytes = count_asides(store, &mut folder, asides_before).await;
     let journal = LogJournal::begin(journal, recovered.segments.back());
+    let is_as_left = recovered.is_as_left && folder.snapshots.contains(&recovered.end);
     let log = Rc::new_cyclic(|me| Log {
         me: me.clone(),
         store: store.clone(),
@@ -88,6 +89,8 @@ pub(crate) async fn open<P: Platform>(
         offsets: LogOffsets::new(recovered.log_start, recovered.end, recovered.recovery_point),
         epochs: RefCell::new(recovered.epochs),
         epochs_dirty: Cell::new(recovered.epochs_changed),
+        epoch_begun: Cell::new(false),
+        as_left: Cell::new(None),
         producers: RefCell::new(recovered.producers),
         condition: RefCell::new(Condition::Open),
         observers: RefCell::default(),
@@ -104,9 +107,13 @@ pub(crate) async fn open<P: Platform>(
         tiers: super::tiers::LogTierState::of(&folder),
         journal,
     });
+    if recovered.are_names_unsure {
+        LogFolders(&log).note_changed(&log.folder);
+    }
     Opening(&log).begin().await?;
     Journaling(&log).opened();
     Rebuilding(&log).keep_noted(&folder.noted).await;
+    log.as_left.set(is_as_left.then_some(recovered.end));
     Upkeeping(&log).upkeep_after_open(recovered.scanned_bytes);
     log.check_invariants();
     Ok(log)
@@ -131,8 +138,8 @@ async fn recovered<P: Platform>(
     how: OpenAs,
     topic_id: TopicId,
 ) -> Result<(recover::RecoveredLog<P>, super::limits::LimitState)> {
-    let epochs = read_epochs(store, &folder.path).await?;
-    let limited = super::limits::FoundLimits::read(store, &folder.path).await?;
+    let epochs = read_epochs(store, folder).await?;
+    let limited = super::limits::FoundLimits::read(store, folder).await?;
     let known = limited.limit(how);
     let recovered = recover::recover(store, folder, options, known, epochs, topic_id).await?;
     let limits = limited.state(store, &folder.path, how, &recovered).await?;
@@ -158,9 +165,14 @@ async fn drop_useless_snapshots<D: Disk>(
 }
 
 /// Checks that the folder belongs to the topic; a folder without an owner does from now on.
-async fn check_owner<D: Disk>(disk: &D, folder: &Path, expected: TopicId) -> Result<()> {
+async fn check_owner<D: Disk>(
+    disk: &D,
+    look: &LookedFiles,
+    folder: &Path,
+    expected: TopicId,
+) -> Result<()> {
     let path = folder.join(partition_metadata::FILE);
-    match disk.read_file(&path).await {
+    match look.read(disk, &path, SMALL_FILE_BYTES_MAX).await {
         Ok(bytes) => {
             let found = partition_metadata::parse(&path, &bytes).map_err(malformed)?;
             if found == expected {
@@ -185,9 +197,10 @@ async fn check_owner<D: Disk>(disk: &D, folder: &Path, expected: TopicId) -> Res
 /// Reads the leader epochs from their file; a damaged file is set aside.
 ///
 /// The batches have the epochs, too.
-async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Path) -> Result<EpochCache> {
-    let path = folder.join(leader_epochs::FILE);
-    let found = match store.disk().read_file(&path).await {
+async fn read_epochs<P: Platform>(store: &Store<P>, folder: &Folder) -> Result<EpochCache> {
+    let path = folder.path.join(leader_epochs::FILE);
+    let look = &folder.look;
+    let found = match look.read(store.disk(), &path, SMALL_FILE_BYTES_MAX).await {
         Ok(bytes) if bytes.is_empty() => "empty".to_owned(),
         Ok(bytes) => match leader_epochs::parse(&path, &bytes) {
             Ok(epochs) => return Ok(EpochCache::new(&epochs)),
@@ -216,12 +229,23 @@ impl<P: Platform> Opening<'_, P> {
     /// closed.
     async fn begin(self) -> Result<()> {
         let metrics = &self.store.shared.metrics;
+        self.close_found_file();
         self.name_first_segment().await.inspect_err(|_| {
             metrics.set_aside_bytes.dec_by(self.aside_bytes.take());
         })?;
         // A close subtracts only what was counted here.
         metrics.segments.inc_by(gauge(self.segment_count()));
         Ok(())
+    }
+
+    /// Closes the file of a log that was found: its first append opens it again, and reserves room
+    /// behind its end.
+    fn close_found_file(self) {
+        let active = self.segments.active();
+        let is_mapped = self.store.disk().medium(&active.folder) != Medium::File;
+        if active.is_named() && active.synced() == active.size() && !is_mapped {
+            active.close_file();
+        }
     }
 
     /// Gives a new log its first file at once: its name says where the log begins.

@@ -197,7 +197,7 @@ impl<P: Platform> LogReader<'_, P> {
         }
         let disk = self.store.disk();
         let options = self.index_options();
-        let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options).await? {
+        let loaded = if let Some(loaded) = load::indexes_of(disk, segment, options, None).await? {
             loaded
         } else {
             Rebuilding(self.0).rebuilt(segment).await?

@@ -21,6 +21,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use platform::Platform;
+use platform::disk::{Disk, Medium};
 use wire::types::{LeaderEpoch, Offset, TopicId};
 
 use super::epoch_cache::EpochCache;
@@ -52,6 +53,10 @@ const VERIFY_BYTES: usize = 1 << 20;
 const WALK_BYTES: usize = 16 << 10;
 
 /// The state of a log as it was found.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of what was found"
+)]
 pub(super) struct RecoveredLog<P: Platform> {
     pub(super) segments: VecDeque<Rc<Segment<P>>>,
     pub(super) log_start: Offset,
@@ -64,6 +69,10 @@ pub(super) struct RecoveredLog<P: Platform> {
     pub(super) scanned_bytes: u64,
     /// True when the log is what a clean stop leaves, or new.
     left_clean: bool,
+    /// Its files are what a clean stop leaves, but for the snapshot of producers.
+    pub(super) is_as_left: bool,
+    /// Names in its folder may not be durable: they have to be before what is appended counts.
+    pub(super) are_names_unsure: bool,
 }
 
 /// A recovery under way.
@@ -193,6 +202,7 @@ impl<P: Platform> Recovery<'_, P> {
         let mut expected = start.expected;
         let mut next_segment = Some((last, indexes, start.position));
         let mut at = opened;
+        let mut is_durable = !self.clean;
         while let Some((segment, mut loaded, position)) = next_segment.take() {
             let next = bases.get(at + 1).copied();
             let checked = self.check(&segment, &mut loaded, position, expected, next);
@@ -205,11 +215,13 @@ impl<P: Platform> Recovery<'_, P> {
                 self.open_to_write(&segment).await?;
             }
             expected = checked.expected;
+            is_durable &= self.was_durable(&segment, &checked);
             self.settle(&segment, loaded, &checked).await?;
             segments.push_back(Rc::clone(&segment));
             at += 1;
             let Some(&base) = bases.get(at) else { break };
             if !follows {
+                is_durable = false;
                 self.discard(bases.split_at(at).1).await?; // Bounded: there is one there.
                 break;
             }
@@ -236,11 +248,31 @@ impl<P: Platform> Recovery<'_, P> {
             return Ok(Some(self.empty(log_start)));
         }
         self.settle_epochs(&segments, end).await?;
-        self.prepare_active(&segments).await?;
+        // A log that ends before what was durable is not what it was.
+        is_durable &= end == self.durable && !self.epochs_differ;
+        self.prepare_active(&segments, is_durable).await?;
         self.producers.advance_log_start(log_start);
         let known = if self.clean { end } else { how.recovery_point };
         let recovery_point = known.min(end);
-        Ok(Some(self.finish(segments, log_start, end, recovery_point)))
+        let is_as_left = self.clean && start.is_indexed && self.folder.look.is_at_rest();
+        let mut finished = self.finish(segments, log_start, end, recovery_point);
+        finished.are_names_unsure = is_durable;
+        finished.is_as_left = is_as_left;
+        Ok(Some(finished))
+    }
+
+    /// Returns true when all that a segment of a killed process has was synced before it was killed:
+    /// it lies below a recovery point, and nothing says that the log was cut.
+    ///
+    /// Such a log need not be synced by the start, which has ten thousand of them: of names that
+    /// are not durable, such as that of an empty segment, no record depends, until the next flush
+    /// syncs them first.
+    fn was_durable(&self, segment: &Segment<P>, checked: &CheckedSegment) -> bool {
+        !self.clean
+            && self.folder.look.is_at_rest()
+            && checked.whole
+            && checked.expected.offset <= self.durable
+            && segment.folder == self.folder.path
     }
 
     /// Returns the position of the first segment that is read; those before it are trusted.
@@ -304,6 +336,8 @@ impl<P: Platform> Recovery<'_, P> {
             producers: self.producers,
             scanned_bytes: self.scanned_bytes,
             left_clean: self.clean || self.met_epoch.is_none(),
+            is_as_left: false,
+            are_names_unsure: false,
         }
     }
 
@@ -334,6 +368,23 @@ impl<P: Platform> Recovery<'_, P> {
         self.producers = ProducerStates::new(base);
         self.epochs.clear();
         self.finish(VecDeque::from([segment]), base, base, base)
+    }
+
+    /// Returns true when a segment has nothing to be read, and its file nothing to be opened for:
+    /// most logs of a start are idle, and many are empty.
+    ///
+    /// A file that is mapped, or on another path, is opened in any case.
+    fn is_plainly_empty(&self, segment: &Segment<P>) -> bool {
+        segment.size() == 0
+            && segment.folder == self.folder.path
+            && self.store.disk().medium(&segment.folder) == Medium::File
+            && !self.store.opens_step_by_step()
+    }
+
+    /// Reads the indexes of a segment, as the look at the log's folder found them or from the disk.
+    async fn indexes_of(&self, segment: &Segment<P>) -> Result<Option<LoadedIndexes>> {
+        let (disk, look) = (self.store.disk(), Some(&self.folder.look));
+        load::indexes_of(disk, segment, self.index_options(), look).await
     }
 
     fn stored(&self, base: Offset, next: Offset) -> Rc<Segment<P>> {
@@ -401,10 +452,11 @@ impl<P: Platform> Recovery<'_, P> {
                 epoch: LeaderEpoch(i32::MIN),
             },
             is_gap: false,
+            is_indexed: self.is_plainly_empty(&segment),
         };
-        let disk = self.store.disk();
         if trusted > base
-            && let Some(mut loaded) = load::indexes_of(disk, &segment, self.index_options()).await?
+            && !self.is_plainly_empty(&segment)
+            && let Some(mut loaded) = self.indexes_of(&segment).await?
         {
             let entry = loaded.indexes.offsets.lookup(trusted);
             let position = u64::from(entry.position);
@@ -424,6 +476,7 @@ impl<P: Platform> Recovery<'_, P> {
                         .map_err(Error::io("read", &path))?)
             {
                 start.position = position;
+                start.is_indexed = true;
                 // The batches decide: the epochs in a file are no reason to refuse a batch.
                 // No index entry and no CRC says where the first batch begins. It begins with its
                 // segment; or behind a gap, in a log adopted after a clean stop of another broker,
@@ -482,10 +535,18 @@ impl<P: Platform> Recovery<'_, P> {
         mut expected: ExpectedBatch,
         next: Option<Offset>,
     ) -> Result<CheckedSegment> {
+        let len = segment.size();
+        if self.is_plainly_empty(segment) {
+            return Ok(CheckedSegment {
+                size: len,
+                expected,
+                whole: true,
+                is_misled: loaded.aborted.truncate_to(expected.offset),
+            });
+        }
         let file = self.file_of(segment).await?;
         let path = segment.path(Role::Log);
         let io = |error| Error::io("read", &path)(error);
-        let len = segment.size();
         let window = if self.clean { WALK_BYTES } else { VERIFY_BYTES };
         let mut scan = Scan::new(&file, position, len, window);
         while let Some(header) = scan.header().await.map_err(io)? {
@@ -525,4 +586,6 @@ struct Start {
     expected: ExpectedBatch,
     /// The header of the segment's first batch says that it begins behind the segment's base.
     is_gap: bool,
+    /// The segment's indexes are right, or it is empty.
+    is_indexed: bool,
 }

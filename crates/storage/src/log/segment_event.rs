@@ -15,6 +15,7 @@ use crate::num::gauge;
 impl<P: Platform> Log<P> {
     /// Notifies all receivers.
     pub(in crate::log) fn segment_changed(&self, event: &SegmentEvent<P>) {
+        self.as_left.set(None);
         if cfg!(debug_assertions) {
             Telling(self).check_event(event);
         }

@@ -155,6 +155,7 @@ impl<P: Platform> Truncating<'_, P> {
         Journaling(self.0).land_in_right().await?;
         refused.await?;
         self.truncating.set(true);
+        self.as_left.set(None);
         let changed = change.await;
         self.truncating.set(false);
         match &changed {

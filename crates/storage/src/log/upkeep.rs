@@ -302,7 +302,9 @@ impl<P: Platform> Upkeeping<'_, P> {
                 }
             }
             let half_full = active.size() * 2 > u64::from(options.segment_bytes);
+            // A file that is closed belongs to an idle log.
             if half_full
+                && active.open_file().is_some()
                 && self.is_home(&active.folder)
                 && !self.upkeep.naming.get()
                 && self.upkeep.prepared.borrow().is_none()
@@ -331,6 +333,7 @@ impl<P: Platform> Upkeeping<'_, P> {
     }
 
     async fn perform(self, job: Job<P>) -> Result<()> {
+        self.as_left.set(None);
         match job {
             Job::Allocate {
                 segment,

@@ -9,6 +9,7 @@ use platform::disk::{Disk, SMALL_FILE_BYTES_MAX, is_unreadable};
 use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset};
 
+use super::looked::LookedFiles;
 use super::naming::Role;
 use super::scan::{ExpectedBatch, NO_BATCH, Scan};
 use super::stamps::WRONG_OFFSET;
@@ -22,15 +23,17 @@ use crate::log::txn_index::TxnIndex;
 /// Bytes of one read while walking over headers.
 const WINDOW_BYTES: usize = 64 << 10;
 
-/// Reads the indexes of `segment`; returns `None` when there are none that fit its data.
+/// Reads the indexes of `segment`, which a look at its folder may have found already; returns
+/// `None` when there are none that fit its data.
 pub(crate) async fn indexes_of<P: Platform>(
     disk: &P::Disk,
     segment: &Segment<P>,
     options: IndexOptions,
+    look: Option<&LookedFiles>,
 ) -> Result<Option<LoadedIndexes>> {
-    let offsets = read(disk, segment, Role::OffsetIndex, options).await?;
-    let times = read(disk, segment, Role::TimeIndex, options).await?;
-    let aborted = read(disk, segment, Role::TxnIndex, options).await?;
+    let offsets = read(disk, segment, Role::OffsetIndex, options, look).await?;
+    let times = read(disk, segment, Role::TimeIndex, options, look).await?;
+    let aborted = read(disk, segment, Role::TxnIndex, options, look).await?;
     let (Some(offsets), Some(times)) = (offsets, times) else {
         return Ok(None);
     };
@@ -84,13 +87,14 @@ async fn read<P: Platform>(
     segment: &Segment<P>,
     role: Role,
     options: IndexOptions,
+    look: Option<&LookedFiles>,
 ) -> Result<Option<Vec<u8>>> {
     let bytes_max = match role {
         // Each entry stands for a marker in the data, which is longer.
         Role::TxnIndex => segment.size(),
         _ => u64::from(options.bytes_max).max(SMALL_FILE_BYTES_MAX),
     };
-    read_within(disk, segment, role, bytes_max).await
+    read_within(disk, segment, role, bytes_max, look).await
 }
 
 async fn read_within<P: Platform>(
@@ -98,9 +102,14 @@ async fn read_within<P: Platform>(
     segment: &Segment<P>,
     role: Role,
     bytes_max: u64,
+    look: Option<&LookedFiles>,
 ) -> Result<Option<Vec<u8>>> {
     let path = segment.path(role);
-    match disk.read_file_within(&path, bytes_max).await {
+    let read = match look {
+        Some(look) => look.read(disk, &path, bytes_max).await,
+        None => disk.read_file_within(&path, bytes_max).await,
+    };
+    match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) if is_unreadable(&error) => {
@@ -119,7 +128,7 @@ pub(crate) async fn aborted_of<P: Platform>(
     segment: &Segment<P>,
     options: IndexOptions,
 ) -> Result<Option<TxnIndex>> {
-    let bytes = read(disk, segment, Role::TxnIndex, options).await?;
+    let bytes = read(disk, segment, Role::TxnIndex, options, None).await?;
     if is_lost(segment, bytes.as_ref()) {
         return Ok(None);
     }
@@ -141,7 +150,7 @@ pub(crate) async fn settle_aborted<P: Platform>(
     len_before: u64,
 ) -> Result<()> {
     let bytes_max = len_before.max(SMALL_FILE_BYTES_MAX);
-    let bytes = read_within(disk, segment, Role::TxnIndex, bytes_max).await?;
+    let bytes = read_within(disk, segment, Role::TxnIndex, bytes_max, None).await?;
     let index = bytes.and_then(|bytes| TxnIndex::parse(segment.base, &bytes).ok());
     // A reader that needs a damaged index rebuilds it.
     let Some(mut index) = index else {

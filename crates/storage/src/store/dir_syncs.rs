@@ -7,7 +7,7 @@
 //! It does not decide which names need a sync.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use platform::sync::oneshot;
@@ -24,9 +24,28 @@ type SyncWaiters = Vec<oneshot::Sender<Result<()>>>;
 pub(crate) struct DirSyncs {
     // Bounded: one entry for each directory that has logs, and one sender for each log.
     by_dir: RefCell<BTreeMap<PathBuf, SyncWaiters>>,
+    /// Directories whose names were synced since the start, without a failure after it.
+    // Bounded: the log directories.
+    named: RefCell<BTreeSet<PathBuf>>,
 }
 
 impl<P: Platform> Store<P> {
+    /// Returns true when the folder of every log of this shard in a directory has a durable name:
+    /// those that the start found, and those that it has made since.
+    pub(crate) fn are_names_durable(&self, dir: &Path) -> bool {
+        self.shared.dir_syncs.named.borrow().contains(dir)
+    }
+
+    /// Notes that the names in a directory were synced, or that one may not be durable.
+    pub(crate) fn note_names(&self, dir: &Path, are_durable: bool) {
+        let mut named = self.shared.dir_syncs.named.borrow_mut();
+        if !are_durable {
+            named.remove(dir);
+        } else if !named.contains(dir) {
+            named.insert(dir.to_owned());
+        }
+    }
+
     /// Makes the names in a directory durable, in one sync with other callers.
     pub(crate) async fn sync_dir_with_others(&self, dir: &Path) -> Result<()> {
         let (sender, receiver) = oneshot::channel();

@@ -17,6 +17,7 @@ use super::malformed;
 use super::notes::{DebtList, NotedPlace};
 use crate::checkpoint::partition_metadata;
 use crate::error::{Error, Result};
+use crate::segment::looked::LookedFiles;
 use crate::segment::naming::{self, Name};
 use crate::store::Store;
 
@@ -27,6 +28,8 @@ const SEAL_MS_MAX: i64 = 2_000;
 pub(in crate::log) struct Folder {
     /// The log's home.
     pub(in crate::log) path: Rc<Path>,
+    /// What was read of home when it was listed.
+    pub(in crate::log) look: LookedFiles,
     /// The data files by base offset.
     pub(in crate::log) logs: BTreeMap<Offset, DataFile>,
     /// Producer snapshots, which are at home.

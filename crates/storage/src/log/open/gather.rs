@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use platform::Platform;
-use platform::disk::{Disk, is_not_now};
+use platform::disk::{Disk, Entry, is_not_now};
 use wire::types::{Offset, TopicId, TopicPartition};
 
 use super::folder::{DataFile, Folder, FolderClaim, claim};
@@ -26,6 +26,7 @@ use super::notes::{self, Debt, NotedPlace, Notes};
 use super::part::Part;
 use crate::checkpoint::meta_properties;
 use crate::error::{Error, Result};
+use crate::segment::looked::LookedFiles;
 use crate::segment::naming::Role;
 use crate::store::Store;
 use crate::tier::{TierPath, TierTable};
@@ -78,11 +79,11 @@ enum NotedLocation {
 pub(super) async fn gather<P: Platform>(
     store: &Store<P>,
     home: Rc<Path>,
+    (look, entries): (LookedFiles, Vec<Entry>),
     (partition, topic_id): (&TopicPartition, TopicId),
     is_new: bool,
 ) -> Result<Folder> {
     let disk = store.disk();
-    let entries = disk.list(&home).await.map_err(Error::io("list", &home))?;
     let part = Part::tidy(disk, Rc::clone(&home), None, entries).await?;
     let mut gathering = GatherState {
         store,
@@ -116,7 +117,7 @@ pub(super) async fn gather<P: Platform>(
     }
     gathering.settle_notes().await?;
     gathering.tell_of_absent(partition);
-    let mut folder = gathering.merged();
+    let mut folder = gathering.merged(look);
     if folder.is_noted {
         folder.noted = super::super::aborted::read_noted(disk, &folder.path).await?;
         folder.aborted.extend(&folder.noted);
@@ -524,9 +525,10 @@ impl<P: Platform> GatherState<'_, P> {
         }
     }
 
-    fn merged(self) -> Folder {
+    fn merged(self, look: LookedFiles) -> Folder {
         let mut whole = Folder {
             path: self.home,
+            look,
             logs: BTreeMap::new(),
             snapshots: Vec::new(),
             absent: self.absent,

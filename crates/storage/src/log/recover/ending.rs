@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::rc::Rc;
 
+use bytes::Bytes;
 use platform::Platform;
 use platform::disk::{BLOCK_BYTES, Disk, DiskFile, Open};
 use wire::types::Offset;
@@ -89,7 +90,7 @@ impl<P: Platform> Recovery<'_, P> {
     ) -> Result<()> {
         let len = segment.size();
         segment.settle(checked.size, checked.expected.offset, loaded);
-        if self.clean {
+        if self.clean || self.was_durable(segment, checked) {
             return self.settle_aborted(segment, len).await;
         }
         let path = segment.path(Role::Log);
@@ -215,10 +216,14 @@ impl<P: Platform> Recovery<'_, P> {
     }
 
     /// Reads what appends to the last segment need: its last partial block, and the time of its
-    /// first batch.
-    pub(super) async fn prepare_active(&self, segments: &VecDeque<Rc<Segment<P>>>) -> Result<()> {
+    /// first batch. The names of a log are made durable, unless all that counts is.
+    pub(super) async fn prepare_active(
+        &self,
+        segments: &VecDeque<Rc<Segment<P>>>,
+        is_durable: bool,
+    ) -> Result<()> {
         let disk = self.store.disk();
-        if !self.clean {
+        if !self.clean && !is_durable {
             for folder in self.folder.folders() {
                 let synced = disk.sync_dir(&folder).await;
                 match synced.map_err(Error::dir_sync(&folder)) {
@@ -233,6 +238,10 @@ impl<P: Platform> Recovery<'_, P> {
         let Some(active) = segments.back() else {
             return Ok(());
         };
+        if (self.clean || is_durable) && self.is_plainly_empty(active) {
+            active.give_end(Bytes::new());
+            return Ok(());
+        }
         let path = active.path(Role::Log);
         let size = active.size();
         let file = active.file(disk).await?;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use platform::Platform;
-use platform::disk::{Disk, is_unreadable};
+use platform::disk::is_unreadable;
 use wire::batch::BatchHeader;
 use wire::types::Offset;
 
@@ -57,7 +57,8 @@ impl<P: Platform> Recovery<'_, P> {
     async fn snapshot_at(&self, offset: Offset) -> Result<Option<Vec<ProducerSnapshot>>> {
         let path = file_path(&self.folder.path, offset, Role::Snapshot);
         let disk = self.store.disk();
-        let bytes = match disk.read_file_within(&path, snapshot::FILE_BYTES_MAX).await {
+        let look = &self.folder.look;
+        let bytes = match look.read(disk, &path, snapshot::FILE_BYTES_MAX).await {
             Ok(bytes) => bytes,
             // An empty file is no snapshot.
             Err(error) if is_unreadable(&error) => Vec::new(),

@@ -114,8 +114,8 @@ fn produce(count: usize, planted: bool, batch: &Bytes) -> usize {
     })
 }
 
-/// Requests with a small batch for each of fifty partitions, whose logs use a journal; nothing lands
-/// meanwhile.
+/// Requests with a small batch for each of fifty partitions, whose logs use a journal; nothing
+/// lands meanwhile.
 fn produce_journaled(count: usize, planted: bool) -> usize {
     const PARTITIONS: i32 = 50;
     let mut setup = setup().with_journal(None);

@@ -209,24 +209,7 @@ impl Fake {
             },
             Some(Habit::Refuses(errno) | Habit::Fails(errno)) => return Err(errno.into()),
             Some(Habit::Ignores) => return Ok(None),
-            Some(Habit::Chooses) => {
-                let words: Vec<String> = old
-                    .replace(['[', ']'], "")
-                    .split_whitespace()
-                    .map(str::to_owned)
-                    .collect();
-                if !words.iter().any(|word| word == text) {
-                    return Err(Errno::INVAL.into());
-                }
-                let shown = words.iter().map(|word| {
-                    if word == text {
-                        format!("[{word}]")
-                    } else {
-                        word.clone()
-                    }
-                });
-                shown.collect::<Vec<_>>().join(" ")
-            }
+            Some(Habit::Chooses) => chosen(&old, text)?,
             Some(Habit::Row) => text.replace(' ', "\t"),
             Some(Habit::Mask) => {
                 let bits = u64::from_str_radix(&text.replace(',', ""), 16)
@@ -240,17 +223,8 @@ impl Fake {
                 with_fields(&old, &others.collect::<Vec<_>>().join(" "))
             }
             Some(Habit::TakesUpTo(last)) => {
-                let is_taken = |pair: &&str| {
-                    !pair.starts_with(last) || old.split_whitespace().any(|field| field == *pair)
-                };
-                let wanted: Vec<&str> = text.split_whitespace().collect();
-                let taken: Vec<&str> = wanted
-                    .iter()
-                    .copied()
-                    .take_while(|pair| is_taken(pair))
-                    .collect();
-                let shown = with_fields(&old, &taken.join(" "));
-                if taken.len() < wanted.len() {
+                let (shown, is_whole) = taken_up_to(last, &old, text);
+                if !is_whole {
                     self.set(name, &shown);
                     return Err(Errno::INVAL.into());
                 }
@@ -273,6 +247,35 @@ impl Fake {
             }
         }))
     }
+}
+
+/// Returns a list of words with brackets around the chosen one.
+fn chosen(old: &str, text: &str) -> io::Result<String> {
+    let plain = old.replace(['[', ']'], "");
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    if !words.contains(&text) {
+        return Err(Errno::INVAL.into());
+    }
+    let shown = words.iter().map(|word| {
+        if *word == text {
+            format!("[{word}]")
+        } else {
+            (*word).to_owned()
+        }
+    });
+    Ok(shown.collect::<Vec<_>>().join(" "))
+}
+
+/// Returns the fields after the pairs before one that begins with `last` were taken, and whether
+/// these were all.
+fn taken_up_to(last: &str, old: &str, text: &str) -> (String, bool) {
+    let is_taken =
+        |pair: &&str| !pair.starts_with(last) || old.split_whitespace().any(|field| field == *pair);
+    let wanted: Vec<&str> = text.split_whitespace().collect();
+    let taken = wanted.iter().copied().take_while(|pair| is_taken(pair));
+    let taken: Vec<&str> = taken.collect();
+    let shown = with_fields(old, &taken.join(" "));
+    (shown, taken.len() == wanted.len())
 }
 
 /// Returns the kernel's own table.

@@ -6,13 +6,12 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 
 use crate::disk::too_long;
-use crate::os::regular;
 
 /// More than any kernel file about a process contains.
 const KERNEL_TEXT_BYTES_MAX: u64 = 64 << 20;
@@ -61,6 +60,21 @@ fn append(mut bytes: Vec<u8>, from: impl Read, bytes_max: u64) -> io::Result<Vec
         return Err(too_long(len, bytes_max));
     }
     Ok(bytes)
+}
+
+/// Returns a file opened with `NONBLOCK`, ready for use, if it is a regular file.
+pub(crate) fn regular(file: OwnedFd) -> io::Result<OwnedFd> {
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),
+        other => {
+            let found = format!("not a regular file but {other:?}");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, found));
+        }
+    }
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -30,7 +30,6 @@ pub use disk::SystemDisk;
 pub use engine::EngineChoice;
 pub use file::SystemFile;
 pub use names::create_dir;
-pub(crate) use names::regular;
 
 use crate::error::Error;
 use crate::{Clock, Platform};

@@ -92,7 +92,7 @@ pub struct BrokerAssembly {
     shared: watch::Sender<Option<ProcessState>>,
     rings: RingAgreement,
     /// Locks of the rings that do not lie in the log directories, held until the process ends.
-    // Bounded: one for each log directory.
+    // Bounded: one for each of `log.dirs`.
     ring_locks: Mutex<Vec<DirLock>>,
 }
 
@@ -191,8 +191,8 @@ impl BrokerAssembly {
         })
     }
 
-    /// Locks the rings that are not in their log directories: a copy of a log directory, used at the
-    /// same time, would write to the same ones.
+    /// Locks the rings that are not in their log directories: a copy of a log directory, used at
+    /// the same time, would write to the same ones.
     async fn lock_rings(&self, platform: &System, log_dirs: &LogDirs) -> anyhow::Result<()> {
         let Some(journals) = self.settings.journals() else {
             return Ok(());

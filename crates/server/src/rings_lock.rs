@@ -1,9 +1,9 @@
 //! The lock of the rings of one log directory that lie elsewhere (`journal.dir`).
 //!
-//! The lock of a log directory does not keep off who uses a copy of it: that has the same id, and so
-//! the same rings. Invariant: of those who write to these rings one at a time does. A lock that
+//! The lock of a log directory does not keep off who uses a copy of it: that has the same id, and
+//! so the same rings. Invariant: of those who write to these rings one at a time does. A lock that
 //! cannot be taken for another reason keeps no broker from its start: its rings then fail, too, or
-//! nobody writes to them.
+//! are not written to.
 
 use std::path::Path;
 use std::time::Duration;

@@ -109,7 +109,7 @@ pub(crate) struct DirHealth {
     pub(crate) removing: RemovalTurns,
 }
 
-/// Few folders are removed at a time: whoever opens a file does not wait for a thousand of them.
+/// Few folders are removed at a time: an opener of a file does not wait for a thousand of them.
 #[derive(Debug)]
 pub(crate) struct RemovalTurns(Semaphore);
 

@@ -223,8 +223,8 @@ fn unable(capabilities: u64, in_container: bool) -> Option<Refusal> {
     in_container.then(|| Refusal::whole(why))
 }
 
-/// Returns whether the watchdog would end with this command: it runs in a container that is told of
-/// the root of its host, not of a copy.
+/// Returns whether the watchdog would end with this command: it runs in a container that has been
+/// given the root of its host, not a copy.
 fn ends_with_this_process(place: &CommandPlace) -> bool {
     let is_live = place.root.read("proc/self/stat").is_ok();
     !place.root.is_this_machine() && is_live && topology::is_container(&Root::new("/"))

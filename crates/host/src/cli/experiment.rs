@@ -79,12 +79,7 @@ impl ExperimentArgs {
             design.pairs_of_same(),
             design.ms().saturating_mul(parts.len() as u64) / 1_000
         ));
-        // Fails before the measurements if the file cannot be written.
-        let output = self.output.as_ref().map(|file| {
-            let made = std::fs::File::create(file);
-            made.with_context(|| format!("writing {}", file.display()))
-        });
-        let mut output = output.transpose()?;
+        let mut output = created(self.output.as_deref())?;
         let asked = ComparisonRequest {
             place,
             design: &design,
@@ -112,6 +107,16 @@ impl ExperimentArgs {
         })?;
         Ok(exit(&results))
     }
+}
+
+/// Creates the file of results, if one is asked for: before the measurements, because it may not be
+/// possible.
+fn created(output: Option<&Path>) -> anyhow::Result<Option<std::fs::File>> {
+    let created = output.map(|file| {
+        let made = std::fs::File::create(file);
+        made.with_context(|| format!("writing {}", file.display()))
+    });
+    created.transpose()
 }
 
 /// Returns why changes cannot be compared in blocks of one host.

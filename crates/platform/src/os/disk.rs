@@ -289,7 +289,7 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
     let mode = names::FILE_MODE;
     if direct {
         match rustix::fs::open(path, flags | OFlags::DIRECT, mode).map_err(io::Error::from) {
-            Ok(file) => return Ok((names::regular(file)?, true)),
+            Ok(file) => return Ok((crate::bounded::regular(file)?, true)),
             // On some kernels a refused creation still creates the name: see below.
             Err(error) if direct::refused(&error) => {}
             Err(error) => return Err(error),
@@ -301,5 +301,5 @@ fn open(path: &Path, how: Open, direct: bool) -> io::Result<(OwnedFd, bool)> {
         flags
     };
     let file = rustix::fs::open(path, flags, mode)?;
-    Ok((names::regular(file)?, false))
+    Ok((crate::bounded::regular(file)?, false))
 }

@@ -134,28 +134,15 @@ fn sync_opened(dir: OwnedFd) -> io::Result<()> {
     rustix::fs::fsync(dir).map_err(|error| io::Error::other(io::Error::from(error)))
 }
 
-/// Returns a file opened with `NONBLOCK`, ready for use, if it is a regular file.
-pub(crate) fn regular(file: OwnedFd) -> io::Result<OwnedFd> {
-    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
-        FileType::RegularFile => {}
-        FileType::Directory => return Err(io::ErrorKind::IsADirectory.into()),
-        other => {
-            let found = format!("not a regular file but {other:?}");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, found));
-        }
-    }
-    let flags = rustix::fs::fcntl_getfl(&file)?;
-    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
-    Ok(file)
-}
-
 pub(super) fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".tmp");
     let draft = PathBuf::from(draft);
     let flags = OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::WRONLY;
     let flags = flags | OFlags::CREATE | OFlags::TRUNC;
-    let mut file = File::from(regular(rustix::fs::open(&draft, flags, FILE_MODE)?)?);
+    let mut file = File::from(crate::bounded::regular(rustix::fs::open(
+        &draft, flags, FILE_MODE,
+    )?)?);
     file.write_all(bytes)?;
     // A draft that failed to sync is never used.
     file.sync_all()?;

@@ -77,7 +77,8 @@ impl ShowArgs {
         let dir = self.journal_dir.as_deref().unwrap_or(by_mark);
         let counting = mark.map_or(&[][..], |mark| &mark.rings);
         let counts = |shard| counting.iter().any(|ring| ring.shard == shard);
-        let found = rings_in(disk, dir, id).await?;
+        let found = rings_in(disk, dir, id).await;
+        let found = found.with_context(|| format!("listing {}", dir.display()))?;
         for ring in counting {
             let path = ring_path(dir, id, ring.shard);
             let is_there = found.iter().any(|(found, _)| *found == path);

@@ -4,12 +4,11 @@
 //! log directories can be in one directory. Kafka looks at the folders of a log directory only.
 //! It does not know what is in a file: its header says whose it is.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use platform::disk::Disk;
 use wire::types::{Uuid, uuid_from_base64, uuid_to_base64};
-
-use super::error::{JournalError, Result};
 
 const RING: &str = ".ring";
 
@@ -46,9 +45,8 @@ pub async fn rings_in<D: Disk>(
     disk: &D,
     dir: &Path,
     directory_id: Uuid,
-) -> Result<Vec<(PathBuf, u32)>> {
-    let listed = disk.list(dir).await;
-    let entries = listed.map_err(JournalError::io("list", dir))?;
+) -> io::Result<Vec<(PathBuf, u32)>> {
+    let entries = disk.list(dir).await?;
     let files = entries.iter().filter(|entry| !entry.is_dir);
     let rings = files.filter_map(|entry| parse_ring_name(&entry.name));
     let mut shards: Vec<_> = rings

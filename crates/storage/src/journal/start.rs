@@ -355,7 +355,8 @@ pub async fn remove_unused<D: Disk>(
     directory_id: Uuid,
     is_used: impl Fn(u32) -> bool,
 ) -> Result<()> {
-    for (path, shard) in rings_in(disk, rings_dir, directory_id).await? {
+    let rings = rings_in(disk, rings_dir, directory_id).await;
+    for (path, shard) in rings.map_err(JournalError::io("list", rings_dir))? {
         if !is_used(shard) {
             file::remove(disk, &path).await?;
         }

@@ -220,8 +220,8 @@ impl<'a, P: Platform> Closing<'a, P> {
         Ok(())
     }
 
-    /// Returns true when the log is what a clean stop has left, and nothing was done to it since: of
-    /// ten thousand logs most are, and a stop writes the files of the others.
+    /// Returns true when the log is what a clean stop has left, and nothing was done to it since:
+    /// of ten thousand logs most are, and a stop writes the files of the others.
     fn is_as_left(self) -> bool {
         let active = self.segments.active();
         self.as_left.get() == Some(self.log_end_offset())

@@ -67,12 +67,7 @@ pub(crate) async fn open<P: Platform>(
         .map(|segment| segment.base)
         .collect();
     drop_useless_snapshots(disk, &mut folder, recovered.end, &bases).await?;
-    let last_saved = folder
-        .snapshots
-        .iter()
-        .copied()
-        .filter(|at| !bases.contains(at))
-        .max();
+    let last_saved = last_saved(&folder, &bases);
     let aside_bytes = count_asides(store, &mut folder, asides_before).await;
     let journal = LogJournal::begin(journal, recovered.segments.back());
     let is_as_left = recovered.is_as_left && folder.snapshots.contains(&recovered.end);
@@ -117,6 +112,12 @@ pub(crate) async fn open<P: Platform>(
     Upkeeping(&log).upkeep_after_open(recovered.scanned_bytes);
     log.check_invariants();
     Ok(log)
+}
+
+/// Returns the end of the newest snapshot of producers that is not one of a segment's base.
+fn last_saved(folder: &Folder, bases: &[Offset]) -> Option<Offset> {
+    let snapshots = folder.snapshots.iter().copied();
+    snapshots.filter(|at| !bases.contains(at)).max()
 }
 
 /// Counts the bytes that were set aside beside the log, now or before.

@@ -22,6 +22,7 @@ use std::rc::Rc;
 
 use platform::Platform;
 use platform::disk::{Disk, Medium};
+use wire::batch::BatchHeader;
 use wire::types::{LeaderEpoch, Offset, TopicId};
 
 use super::epoch_cache::EpochCache;
@@ -164,6 +165,13 @@ pub(super) async fn recover<P: Platform>(
     Ok(recovered)
 }
 
+/// Returns true for the header of a batch that a segment with this base may have.
+fn begins_right(header: &BatchHeader, base: Offset) -> bool {
+    header.magic == crate::segment::scan::MAGIC
+        && header.base_offset >= base
+        && header.last_offset_delta >= 0
+}
+
 /// Returns what is known of the log, without impossible values.
 fn plausible(mut how: OpenAs, folder: &Folder) -> OpenAs {
     for (offset, name) in [
@@ -183,9 +191,9 @@ impl<P: Platform> Recovery<'_, P> {
     /// Runs the recovery; `None` when the log is not what a clean stop leaves.
     async fn run(mut self, trusted: Offset, how: OpenAs) -> Result<Option<RecoveredLog<P>>> {
         let bases = self.folder.bases();
-        let Some(&first) = bases.first() else {
+        if bases.is_empty() {
             return Ok(Some(self.empty(how.log_start)));
-        };
+        }
         let opened = self.first_opened(&bases, trusted);
         self.refuse_absent(bases.split_at(opened).1)?; // Bounded: one of them is opened.
         let mut segments = self.sealed(&bases, opened);
@@ -233,7 +241,27 @@ impl<P: Platform> Recovery<'_, P> {
             };
             next_segment = Some((self.stored(base, base), loaded, 0));
         }
-        let end = expected.offset;
+        self.ended(
+            segments,
+            (&bases, how),
+            &start,
+            (expected.offset, is_durable),
+        )
+        .await
+    }
+
+    /// Ends a recovery whose segments have been read up to `end`; `is_durable` says that a kill has
+    /// left nothing unsynced in them.
+    async fn ended(
+        mut self,
+        segments: VecDeque<Rc<Segment<P>>>,
+        (bases, how): (&[Offset], OpenAs),
+        start: &Start,
+        (end, mut is_durable): (Offset, bool),
+    ) -> Result<Option<RecoveredLog<P>>> {
+        let Some(&first) = bases.first() else {
+            return Ok(Some(self.empty(how.log_start)));
+        };
         if start.is_gap && end != how.recovery_point {
             return Ok(None);
         }
@@ -244,7 +272,7 @@ impl<P: Platform> Recovery<'_, P> {
         if log_start > end {
             tracing::warn!(folder = %self.folder.path.display(), %end, %log_start,
                 "the log ends before its start offset and begins anew there");
-            self.discard(&bases).await?;
+            self.discard(bases).await?;
             return Ok(Some(self.empty(log_start)));
         }
         self.settle_epochs(&segments, end).await?;
@@ -255,14 +283,15 @@ impl<P: Platform> Recovery<'_, P> {
         let known = if self.clean { end } else { how.recovery_point };
         let recovery_point = known.min(end);
         let is_as_left = self.clean && start.is_indexed && self.folder.look.is_at_rest();
+        assert!(log_start <= end && recovery_point <= end, "a log ends last");
         let mut finished = self.finish(segments, log_start, end, recovery_point);
         finished.are_names_unsure = is_durable;
         finished.is_as_left = is_as_left;
         Ok(Some(finished))
     }
 
-    /// Returns true when all that a segment of a killed process has was synced before it was killed:
-    /// it lies below a recovery point, and nothing says that the log was cut.
+    /// Returns true when all that a segment of a killed process has was synced before the kill: it
+    /// lies below a recovery point, and nothing says that the log was cut.
     ///
     /// Such a log need not be synced by the start, which has ten thousand of them: of names that
     /// are not durable, such as that of an empty segment, no record depends, until the next flush
@@ -464,10 +493,7 @@ impl<P: Platform> Recovery<'_, P> {
             let path = segment.path(Role::Log);
             let mut scan = Scan::new(&file, position, segment.size(), WALK_BYTES);
             let header = scan.header().await.map_err(Error::io("read", &path))?;
-            if let Some(header) = header
-                && header.magic == crate::segment::scan::MAGIC
-                && header.base_offset >= base
-                && header.last_offset_delta >= 0
+            if let Some(header) = header.filter(|header| begins_right(header, base))
                 && (position == 0 || header.last_offset() == entry.offset)
                 && (self.clean
                     || scan

@@ -1,8 +1,8 @@
-//! Small files of a folder that were read when the folder was listed (`log/open/look.rs`), for those
-//! who would read them next.
+//! Small files of a folder that were read when the folder was listed (`log/open/look.rs`), for
+//! those who would read them next.
 //!
-//! Invariant: each content is given out once, to the first who asks for the file: nobody sees what is
-//! older than a change that opening the log has made.
+//! Invariant: each content is given out once, to the first who asks for the file: no reader sees
+//! what is older than a change that opening the log has made.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};

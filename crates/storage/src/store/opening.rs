@@ -82,7 +82,7 @@ impl<P: Platform> Store<P> {
             }
         };
         let mut logs = self.shared.logs.borrow_mut();
-        // Whoever opens ten thousand logs does not look at all of them for each.
+        // An opener of ten thousand logs does not look at all of them for each.
         if logs.len() == logs.capacity() {
             logs.retain(|log| log.strong_count() > 0);
         }

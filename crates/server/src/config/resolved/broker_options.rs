@@ -70,7 +70,7 @@ pub(super) fn broker_options(values: &Values, machine: &Machine) -> BrokerOption
     }
 }
 
-fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
+pub(super) fn windows(values: &Values, samples: &str, seconds: &str) -> Windows {
     Windows {
         samples: u32::try_from(values.int(samples)).unwrap_or(1),
         window: Duration::from_secs(values.int(seconds).unsigned_abs()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::tests::{check_refused, check_warned, settings};
 use super::*;
 
-fn journal(text: &str) -> Option<broker::options::JournalSettings> {
+fn journal(text: &str) -> Option<JournalSettings> {
     settings(text).broker_options(NodeId(1), &[9092]).journal
 }
 

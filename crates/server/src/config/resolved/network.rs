@@ -8,7 +8,8 @@ use broker::node_config::{ConnectionLimits, ListenerLimits, creation_rate, parse
 use super::super::address::Address;
 use super::super::problem::Problem;
 use super::super::values::Values;
-use super::{milliseconds, size, windows};
+use super::broker_options::windows;
+use super::{milliseconds, size};
 use crate::machine::Machine;
 
 /// Least memory of responses, unless it is set.

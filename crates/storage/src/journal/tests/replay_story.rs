@@ -125,7 +125,8 @@ impl Story {
         let platform = SimPlatform::on(disk.clone(), Clock::starting_at(1_000), seed);
         let text = |error: JournalError| error.to_string();
         let id = directory().directory_id;
-        let rings = rings_in(disk, Path::new(DIR), id).await.map_err(text)?;
+        let rings = rings_in(disk, Path::new(DIR), id).await;
+        let rings = rings.map_err(|error| error.to_string())?;
         let rings: Vec<_> = rings.into_iter().map(|(path, _)| path).collect();
         let replayed = replay(&platform, &directory(), &rings).await;
         let replayed = replayed.map_err(text)?;

@@ -564,8 +564,8 @@ pub(crate) async fn before_opening<P: Platform>(
     Ok(Some(journal))
 }
 
-/// Returns false for the metadata log: without its records nobody knows whose the others are, so the
-/// loss of a journal must not take any. It is seldom written to.
+/// Returns false for the metadata log: its records say whose the others are, so the loss of a
+/// journal must not take any. It is seldom written to.
 fn uses_one(topic_id: TopicId) -> bool {
     topic_id != TopicId::METADATA
 }

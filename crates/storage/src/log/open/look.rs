@@ -4,8 +4,8 @@
 //! each was a way to another thread and back; one look has them all (`Disk::look`).
 //! Invariants: where a folder has anything but the files of a log at rest (a move, a compaction,
 //! something set aside), nothing is read at the look but the names, and every reader reads for
-//! itself; the name of a folder is durable before its log is opened: the first one in each directory
-//! syncs the names of all that were there.
+//! itself; the name of a folder is durable before its log is opened: the first one in each
+//! directory syncs the names of all that were there.
 //! It does not: interpret the files, or decide what becomes of the log.
 
 use std::collections::BTreeSet;
@@ -43,6 +43,10 @@ async fn look<P: Platform>(
     }
     // A log that was cut is not at rest before its owner has said so.
     let is_at_rest = is_known && missing.contains(limits::FILE);
+    assert!(
+        is_known || files.is_empty(),
+        "only of a log at rest something is read"
+    );
     Ok((
         LookedFiles::new(folder, files, missing, is_at_rest),
         entries,

@@ -45,6 +45,10 @@ pub(super) trait AuditDisk {
 pub(super) type Identity = (u64, u64);
 
 /// What is known of an open file.
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each says something else of a file"
+)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FileFacts {
     pub(super) identity: Identity,

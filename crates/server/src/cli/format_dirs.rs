@@ -186,18 +186,15 @@ impl GivenUser<'_> {
                 Credential::of_salted(hash, &salt, iterations, salted.expose())?
             }
             (Some(_), None, None) | (None, Some(_), None) => {
-                let password = match self.password {
-                    Some(password) => {
-                        super::complain(
-                            "a password in an argument is there for every user of the machine to \
-                             read: password-file= takes it from a file, or from standard input",
-                        );
-                        Secret::new(password.to_owned())
-                    }
-                    None => {
-                        let file = self.file.filter(|file| *file != "-").map(Path::new);
-                        cli::read_password(file, name)?
-                    }
+                let password = if let Some(password) = self.password {
+                    super::complain(
+                        "a password in an argument is there for every user of the machine to \
+                         read: password-file= takes it from a file, or from standard input",
+                    );
+                    Secret::new(password.to_owned())
+                } else {
+                    let file = self.file.filter(|file| *file != "-").map(Path::new);
+                    cli::read_password(file, name)?
                 };
                 let salt = salt_given.unwrap_or_else(|| salt(random()));
                 Credential::derive(hash, &password, &salt, iterations)?

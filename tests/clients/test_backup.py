@@ -260,7 +260,7 @@ def test_nothing_is_overwritten_and_what_belongs_together_has_to_be_named(make_b
     refused = backup(one, tmp_path / "there", tmp_path / "copy")
     assert refused.returncode == 1 and "meta.properties" in refused.stderr
     refused = backup(one, two, tmp_path / "copy", preexec_fn=few_files)
-    assert refused.returncode == 1 and "limit of open files is 40" in refused.stderr
+    assert refused.returncode == 1 and "limit of open files is 24" in refused.stderr
     assert not (tmp_path / "copy").exists()
     one.chmod(0o750)
     (one / "__consumer_offsets-9").symlink_to("/etc")
@@ -283,7 +283,7 @@ def few_files():
     import resource
 
     die_with_parent()
-    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (24, 24))
 
 
 def test_a_backup_that_is_killed_leaves_no_backup_and_no_stopped_broker(make_broker, tmp_path):

@@ -15,7 +15,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::Pid;
 
 /// Sets the signal that tells of a change; `fcntl.h` of Linux, not in libc's bindings.
@@ -53,7 +53,12 @@ impl WatchedPipe {
             (&watched, &mut other)
         };
         if higher.as_raw_fd() < lower.as_raw_fd() {
-            *higher = fcntl_dupfd_cloexec(&*higher, lower.as_raw_fd().saturating_add(1))?;
+            let above = lower.as_raw_fd().saturating_add(1);
+            *higher = fcntl_dupfd_cloexec(&*higher, above).map_err(|error| match error {
+                // There is no number above: the limit of open files is reached.
+                Errno::INVAL => Errno::MFILE,
+                error => error,
+            })?;
         }
         let call = |what, how: libc::c_int| {
             // SAFETY: passes numbers only, about a descriptor that is open.

@@ -257,6 +257,7 @@ def commands(tree):
 
 # Commands that ask no broker, or are one: there is nothing to compare. By the beginning of their words.
 ALONE = {
+    "format": "writes directories; a Kafka starts on ours, and ours on a Kafka's: test_first_user.py",
     "serve": "runs our broker; on directories of Kafka: test_oracle.py",
     "config show": "settings of ours, from files",
     "config reference": "the table of our settings",

@@ -431,7 +431,7 @@ def pin_napi(cpu):
 @rooted
 def test_polling_a_card_beside_the_server_is_adopted(tmp_path):
     """E1: the thread that polls the card on the server's CPU, against another."""
-    design(tmp_path / "design.toml", [HERE / "napi_load.py", "3"], block=500, pairs=7, same=3)
+    design(tmp_path / "design.toml", [HERE / "napi_load.py", "3"], block=500, pairs=12, same=3)
     kept = experiment(
         tmp_path, 0,
         before=CARDS + pin_napi(0),

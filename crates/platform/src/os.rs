@@ -85,7 +85,12 @@ impl Platform for System {
 
 /// Returns 64 random bits of the kernel, which no peer can guess.
 pub fn random_u64() -> u64 {
-    let mut bytes = [0; 8];
+    u64::from_ne_bytes(random_bytes())
+}
+
+/// Returns random bytes of the kernel, which no peer can guess.
+pub fn random_bytes<const COUNT: usize>() -> [u8; COUNT] {
+    let mut bytes = [0; COUNT];
     let mut filled = 0;
     while filled < bytes.len() {
         let flags = rustix::rand::GetRandomFlags::empty();
@@ -95,5 +100,5 @@ pub fn random_u64() -> u64 {
             Err(error) => panic!("the kernel gives no random bytes: {error}"),
         }
     }
-    u64::from_ne_bytes(bytes)
+    bytes
 }

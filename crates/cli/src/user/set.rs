@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use platform::os::random_u64;
+use platform::os::random_bytes;
 use wire::messages::alter_user_scram_credentials_request::ScramCredentialUpsertion;
 use wire::sasl::scram::{Credential, ITERATIONS_MAX, ITERATIONS_MIN, salt, salted_password};
 use wire::sasl::{Secret, check_user};
@@ -51,7 +51,7 @@ impl Set {
         check_user(&self.name)?;
         let password = password::read(self.password_file.as_deref(), &self.name)?;
         let each = self.mechanisms().into_iter().map(|mechanism| {
-            let salt = salt(random());
+            let salt = salt(random_bytes());
             Credential::derive(mechanism.hash(), &password, &salt, self.iterations)
         });
         Ok(Some(OfflineUser {
@@ -87,7 +87,7 @@ impl Set {
     fn upsertions(&self, password: &Secret<String>) -> Vec<ScramCredentialUpsertion> {
         let each = self.mechanisms().into_iter().map(|mechanism| {
             let hash = mechanism.hash();
-            let salt = salt(random());
+            let salt = salt(random_bytes());
             let salted = salted_password(hash, password, &salt, self.iterations);
             ScramCredentialUpsertion::default()
                 .with_name(text(&self.name))
@@ -98,17 +98,6 @@ impl Set {
         });
         each.collect()
     }
-}
-
-/// Returns random bytes.
-fn random<const COUNT: usize>() -> [u8; COUNT] {
-    let mut bytes = [0; COUNT];
-    for part in bytes.chunks_mut(8) {
-        for (to, from) in part.iter_mut().zip(random_u64().to_ne_bytes()) {
-            *to = from;
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use base64::engine::general_purpose::STANDARD;
 use broker::controller::offline;
 use clap::Args;
 use platform::lock::{DirLock, LOCK_FILE};
-use platform::os::random_u64;
+use platform::os::random_bytes;
 use storage::checkpoint::meta_properties::{self, MetaProperties};
 use wire::sasl::scram::{Credential, ITERATIONS_MIN, ScramHash, salt};
 use wire::sasl::{Mechanism, Secret, check_user};
@@ -196,7 +196,7 @@ impl GivenUser<'_> {
                     let file = self.file.filter(|file| *file != "-").map(Path::new);
                     cli::read_password(file, name)?
                 };
-                let salt = salt_given.unwrap_or_else(|| salt(random()));
+                let salt = salt_given.unwrap_or_else(|| salt(random_bytes()));
                 Credential::derive(hash, &password, &salt, iterations)?
             }
             _ => bail!("--add-scram needs one of password-file= and saltedpassword="),
@@ -208,22 +208,11 @@ impl GivenUser<'_> {
 /// Returns a new id, of the form that tools take for no option.
 fn random_id() -> Uuid {
     loop {
-        let id = Uuid::from_bytes(random());
+        let id = Uuid::from_bytes(random_bytes());
         if !uuid_to_base64(id).starts_with('-') {
             return id;
         }
     }
-}
-
-/// Returns random bytes.
-fn random<const COUNT: usize>() -> [u8; COUNT] {
-    let mut bytes = [0; COUNT];
-    for part in bytes.chunks_mut(8) {
-        for (to, from) in part.iter_mut().zip(random_u64().to_ne_bytes()) {
-            *to = from;
-        }
-    }
-    bytes
 }
 
 #[cfg(test)]

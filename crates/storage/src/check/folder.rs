@@ -141,6 +141,11 @@ impl FoundSegments {
                 continue;
             }
             let note = naming::away_path(&self.home, *base);
+            // A start puts what was made of them in the place of segments, and takes their notes.
+            if self.replaced.iter().any(|range| range.contains(base)) {
+                report.note(&note, "the note of a segment that a compaction replaces");
+                continue;
+            }
             // The file goes before its note, and the oldest segment first.
             if self.recovery_point.is_some() && first.is_some_and(|first| base < first) {
                 report.note(&note, "the note of a segment that was being deleted");

@@ -6,6 +6,7 @@
 
 use std::io::ErrorKind;
 use std::path::Path;
+use std::task::Poll;
 use std::time::Duration;
 
 use platform::sim::{Effect, Fault, OpKind, SimPlatform};
@@ -332,6 +333,65 @@ fn each(effect: Effect, passes: bool, first: u64) {
     for k in (first..operations_of_a_life()).step_by(3) {
         let what = format!("{effect:?} at {k}");
         simulate(disturbed(vec![Fault::at(k, effect)], effect, passes, &what));
+    }
+}
+
+/// The life up to the `k`-th disk operation, where it is dropped; returns the recovery point then.
+async fn live_until(scene: &Scene, book: &mut Book, k: u64) -> i64 {
+    let mut point = 0;
+    let mut life = Box::pin(live(scene, book, false));
+    std::future::poll_fn(|context| {
+        context.waker().wake_by_ref();
+        let over = life.as_mut().poll(context).is_ready();
+        let points = scene.world.store.points(Path::new(DIR));
+        point = points.first().map_or(point, |log| log.recovery_point.0);
+        if over || scene.disk().operations() >= k {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    point
+}
+
+#[test]
+fn what_a_kill_leaves_while_moved_segments_are_compacted_is_no_damage() {
+    for k in 0..operations_of_a_life() {
+        simulate(async {
+            let scene = fresh();
+            let mut book = Book::default();
+            let point = live_until(&scene, &mut book, k).await;
+            let image = scene.disk().kill(k);
+            let put = |name: String, text: &str| {
+                image.put(Path::new(&name), text.as_bytes()).unwrap();
+            };
+            for dir in [DIR, BULK, SECOND] {
+                let identity = "version=1\nnode.id=1\ncluster.id=c\n";
+                put(format!("{dir}/meta.properties"), identity);
+            }
+            // The latest that a checkpoint can say: what was durable.
+            let points = format!("0\n1\norders 0 {point}\n");
+            put(format!("{DIR}/recovery-point-offset-checkpoint"), &points);
+            put(
+                format!("{DIR}/cleaner-offset-checkpoint"),
+                "0\n1\norders 0 0\n",
+            );
+            if book.clean {
+                let mark = "{\"version\":0,\"brokerEpoch\":1}";
+                put(format!("{DIR}/.kafka_cleanshutdown"), mark);
+            }
+            let dirs = [DIR.into(), BULK.into(), SECOND.into()];
+            let report = storage::check::check(&image, &dirs).await.unwrap();
+            // A write that is torn anywhere is damage, which a kill of a process does not leave.
+            let damage = report.findings.iter().filter(|one| {
+                let of_moves = ["the same segment is in", "in none of the directories"];
+                let is_damage = one.severity == storage::check::Severity::Damage;
+                is_damage && of_moves.iter().any(|what| one.what.contains(what))
+            });
+            let damage: Vec<_> = damage.collect();
+            assert!(damage.is_empty(), "at {k}: {damage:?}");
+        });
     }
 }
 

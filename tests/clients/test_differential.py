@@ -12,6 +12,7 @@ REASONS = judge.Reasons("reasons.toml")
 # The same for both; small logs of their own. Nothing happens by the clock: records with old times stay, members are patient,
 # however slow the machine is.
 SETTINGS = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1, "num.partitions": 1, "log.retention.ms": -1,
+            "log.initial.task.delay.ms": 3_600_000, "log.retention.check.interval.ms": 3_600_000,
             "group.consumer.min.session.timeout.ms": 45_000, "group.consumer.session.timeout.ms": 600_000,
             "group.consumer.max.session.timeout.ms": 600_000,
             "group.consumer.min.heartbeat.interval.ms": 5000, "group.consumer.heartbeat.interval.ms": 5000}

@@ -66,8 +66,7 @@ class Attacker(threading.Thread):
         self.dice, self.ending, self.done, self.failed = random.Random(seed * 100 + number), ending, 0, []
 
     def run(self):
-        # Attackers stand for other machines: what they compute shall take nothing from this one, on which the broker runs.
-        os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+        stand_back()
         while not self.ending.is_set():
             for attack in self.dice.sample(ATTACKS, len(ATTACKS)):
                 if self.ending.is_set():
@@ -78,6 +77,14 @@ class Attacker(threading.Thread):
                 except (Closed, OSError, AssertionError) as error:
                     self.failed.append(f"{getattr(attack, '__name__', 'crowd')}: {error!r}")
                 self.done += 1
+
+
+def stand_back():
+    """For attackers, which stand for other machines: what they compute takes nothing from this one, on which the broker runs."""
+    os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+    # Where each session is a group of its own (autogroup), the idle class orders threads of one group only; the broker is in another.
+    with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
+        group.write("19")
 
 
 def as_if_elsewhere():

@@ -82,9 +82,27 @@ class Attacker(threading.Thread):
 def stand_back():
     """For attackers, which stand for other machines: what they compute takes nothing from this one, on which the broker runs."""
     os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
-    # Where each session is a group of its own (autogroup), the idle class orders threads of one group only; the broker is in another.
+
+
+@contextlib.contextmanager
+def session_behind_others():
+    """Where each session is a group of its own (autogroup), the idle class orders threads of one group only; the broker is in another."""
+    try:
+        with open("/proc/self/autogroup") as group:
+            before = group.read().rsplit(" ", 1)[1]
+    except (OSError, IndexError):
+        yield
+        return
+    try:
+        _set_group("19")
+        yield
+    finally:
+        _set_group(before)
+
+
+def _set_group(nice):
     with contextlib.suppress(OSError), open("/proc/self/autogroup", "w") as group:
-        group.write("19")
+        group.write(nice)
 
 
 def as_if_elsewhere():
@@ -177,12 +195,13 @@ def one_round(victim, home, name, rate, seconds, seed):
         for attacker in attackers:
             attacker.start()
 
-    try:
-        beside = Honest(victim, home, name, rate).load(seconds, attack)
-    finally:
-        ending.set()
-    for attacker in attackers:
-        attacker.join(180)
+    with session_behind_others():
+        try:
+            beside = Honest(victim, home, name, rate).load(seconds, attack)
+        finally:
+            ending.set()
+        for attacker in attackers:
+            attacker.join(180)
         assert not attacker.is_alive(), "an attack that never ends"
     assert victim.alive(), victim.process.tail(80)
     done = sum(attacker.done for attacker in attackers)

@@ -25,6 +25,7 @@ use wire::types::{NodeId, Offset, TopicId, TopicPartition, Uuid, uuid_to_base64}
 mod claims;
 mod companions;
 mod error;
+mod folders;
 mod found;
 mod journals;
 mod look;
@@ -41,8 +42,8 @@ pub use error::LogDirsError;
 use found::{FoundLogs, Log};
 pub use journals::RefusedLogs;
 pub use look::ExaminedDirs;
+use moved::ArrivedLog;
 pub(crate) use moved::UnfinishedMove;
-use moved::{ArrivedLog, read_note};
 
 /// The node id if neither the settings nor a directory have one.
 const DEFAULT_NODE_ID: NodeId = NodeId(1);
@@ -441,6 +442,7 @@ impl LogDirs {
             .await
             .map_err(failed("list", path))?;
         let mut deleted = 0_usize;
+        let (mut logs, mut folders) = (Vec::new(), Vec::new());
         for entry in entries {
             let full = path.join(&entry.name);
             if !entry.is_dir {
@@ -450,19 +452,8 @@ impl LogDirs {
             } else if storage::is_deleted_folder(&entry.name) {
                 deleted = deleted.saturating_add(1);
             } else if let Some(name) = storage::parse_folder_name(&entry.name) {
-                // A log whose files cannot be read makes only its own partition offline, when it is
-                // opened.
-                let id = understood(topic_of(platform, &full).await, &full).flatten();
-                let is_part = || async { is_part(platform, &full).await };
-                if id.is_none() && understood(is_part().await, &full).unwrap_or(false) {
-                    self.parts_in = Some(index);
-                    continue;
-                }
-                if let Some(moved) = understood(read_note(platform, &full).await, &full).flatten() {
-                    let name = name.clone();
-                    self.arrived.push(ArrivedLog { name, index, moved });
-                }
-                self.found.note(name, Log { index, id });
+                logs.push(name);
+                folders.push(full);
             } else if let Some(name) = storage::parse_future_folder_name(&entry.name) {
                 let topic_id = understood(topic_of(platform, &full).await, &full).flatten();
                 self.unfinished.push(UnfinishedMove {
@@ -476,6 +467,26 @@ impl LogDirs {
             } else if !KNOWN_ENDS.iter().any(|end| entry.name.ends_with(end)) {
                 tracing::warn!(dir = %full.display(), "foreign directory in a log directory: left alone");
             }
+        }
+        // A log whose files cannot be read makes only its own partition offline, when it is opened.
+        let files = folders::read(platform, path, &folders).await;
+        for ((name, folder), files) in logs.into_iter().zip(&folders).zip(files) {
+            let is_part = || async { is_part(platform, folder).await };
+            if files.topic.is_none() && understood(is_part().await, folder).unwrap_or(false) {
+                self.parts_in = Some(index);
+                continue;
+            }
+            if let Some(moved) = files.moved {
+                let name = name.clone();
+                self.arrived.push(ArrivedLog { name, index, moved });
+            }
+            self.found.note(
+                name,
+                Log {
+                    index,
+                    id: files.topic,
+                },
+            );
         }
         if deleted > 0 {
             tracing::info!(dir = %path.display(), logs = deleted, "the deletion of logs will be finished");

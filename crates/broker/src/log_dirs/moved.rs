@@ -14,7 +14,7 @@ use storage::checkpoint::moved_log::{self, MovedLog};
 use wire::types::{TopicId, TopicPartition};
 
 use super::found::Log;
-use super::{LogDir, LogDirs, LogDirsError, failed, optional, random_uuid};
+use super::{LogDir, LogDirs, LogDirsError, failed, random_uuid};
 
 /// A log that came from another directory.
 #[derive(Debug)]
@@ -49,18 +49,6 @@ async fn bytes_in<P: Platform>(platform: &P, folder: &Path) -> Option<u64> {
     };
     let lens = entries.iter().map(|entry| entry.len);
     Some(lens.fold(0, u64::saturating_add))
-}
-
-/// Returns the note in a partition's folder, if there is one.
-pub(super) async fn read_note<P: Platform>(
-    platform: &P,
-    folder: &Path,
-) -> Result<Option<MovedLog>, LogDirsError> {
-    let file = folder.join(moved_log::FILE);
-    let bytes = optional(platform, &file).await?;
-    Ok(bytes
-        .map(|bytes| moved_log::parse(&file, &bytes))
-        .transpose()?)
 }
 
 impl LogDirs {

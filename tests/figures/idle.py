@@ -7,8 +7,9 @@
     --rounds 1            how often each binary has its turn
 
 For each run one line: bytes that the process gave to disks and calls that wrote (from /proc/PID/io), files that changed, processor
-time as a share of one processor, and resident memory. Members are librdkafka consumers on its defaults, all in one process. It takes
-the Python of the tests (tests/requirements.txt).
+time as a share of one processor, how often its threads slept and were woken (voluntary switches), fetches that it answered, and
+resident memory. On a busy machine the switches for each fetch say more than the time. Members are librdkafka consumers on its
+defaults, all in one process. It takes the Python of the tests (tests/requirements.txt).
 """
 
 import argparse
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -35,8 +37,9 @@ class Watched:
 
     def __init__(self, binary, home, partitions):
         self.binary, self.home, self.address = binary, Path(home), f"127.0.0.1:{free_port()}"
+        self.admin = f"127.0.0.1:{free_port()}"
         self.process = Process([binary, "serve", f"listeners=PLAINTEXT://{self.address}", f"log.dirs={self.home}/data",
-                                "admin.listener=127.0.0.1:0", "log.format=json"], self.home / "log")
+                                f"admin.listener={self.admin}", "log.format=json"], self.home / "log")
         self.process.wait_for_port(int(self.address.rsplit(":", 1)[1]))
         wait_until(lambda: self.create("many", "-p", partitions - TOPICS), "the large topic", 60, every=0.5)
         wait_until(lambda: self.create(*(f"t{number}" for number in range(TOPICS)), "--if-not-exists"), "the small topics", 60, every=0.5)
@@ -52,6 +55,17 @@ class Watched:
     def cpu(self):
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def switches(self):
+        threads = Path(f"/proc/{self.process.pid}/task").glob("*/status")
+        lines = (line for thread in threads for line in thread.read_text().splitlines())
+        return sum(int(line.split()[1]) for line in lines if line.startswith("voluntary_ctxt_switches"))
+
+    def fetches(self):
+        with urllib.request.urlopen(f"http://{self.admin}/metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        ours = (line for line in lines if line.startswith("kafka_network_requestmetrics_requests_total{") and 'request="Fetch"' in line)
+        return sum(int(float(line.rsplit(" ", 1)[1])) for line in ours)
 
     def resident(self):
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -87,16 +101,19 @@ def poll(made):
 
 def watch(broker, made, seconds, what):
     """One line about what a broker did in that time."""
-    files, io, cpu, begin = broker.files(), broker.io(), broker.cpu(), time.monotonic()
+    files, fetches = broker.files(), broker.fetches()
+    io, cpu, switches, begin = broker.io(), broker.cpu(), broker.switches(), time.monotonic()
     while time.monotonic() < begin + seconds:
         poll(made) if made else time.sleep(1)
     taken = time.monotonic() - begin
-    after = broker.io()
+    after, switches = broker.io(), broker.switches() - switches
     cpu = (broker.cpu() - cpu) / taken
+    fetches = broker.fetches() - fetches
     changed = {path for path, row in broker.files().items() if files.get(path) != row}
     print(f"{broker.binary} {what}: {taken:.0f} s, {after['write_bytes'] - io['write_bytes']} bytes written, "
           f"{after['syscw'] - io['syscw']} calls that write, {len(changed)} files changed, {100 * cpu:.2f} % of a processor, "
-          f"{broker.resident():.0f} MiB resident", flush=True)
+          f"{switches / taken:.0f} switches a second" + (f", {switches / fetches:.2f} for each of {fetches} fetches" if fetches else "") +
+          f", {broker.resident():.0f} MiB resident", flush=True)
     for path in sorted(changed)[:5]:
         print(f"  changed: {path.relative_to(broker.home)}", flush=True)
 

@@ -43,7 +43,7 @@ pub(crate) use turns::{SessionRequest, answer, resolve};
 /// A new session may evict a session that was unused for this long.
 const EVICTABLE_AFTER: Duration = Duration::from_mins(2);
 /// The epoch of a fetch that requests a new session.
-const INITIAL_EPOCH: i32 = 0;
+pub(crate) const INITIAL_EPOCH: i32 = 0;
 /// The epoch of a fetch that requests no session.
 const FINAL_EPOCH: i32 = -1;
 

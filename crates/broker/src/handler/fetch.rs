@@ -332,7 +332,13 @@ async fn resolve<P: Platform>(
         epoch: request.session_epoch,
     };
     let now = broker.platform.clock().now();
-    let random = broker.platform.random_u64();
+    // Only a new session needs one, for its id: the number costs a system call.
+    let begins = claim.epoch == fetch_session::INITIAL_EPOCH;
+    let random = if begins {
+        broker.platform.random_u64()
+    } else {
+        0
+    };
     let owner = owner.map(Session::principal);
     let claim = match &owner {
         Some(owner) => broker.sessions.borrow().claim_of(owner, claim),

@@ -340,11 +340,7 @@ def guard(run):
 
 def rust(run):
     # Libraries, programs and tests. Clippy has looked at the examples, and tidy at the documents, which hold no test.
-    run.step("cargo test", ["cargo", "test", "-q", "--locked", "--workspace", "--tests", "--no-fail-fast"], count=cargo_counts,
-             env=promtool(run))
-    # What is shipped has no librdkafka; the load generator's second driver has.
-    run.step("cargo test librdkafka", ["cargo", "test", "-q", "--locked", "-p", "forebay-bench", "--features", "librdkafka", "--test", "load",
-                                       "ordinary"], count=cargo_counts)
+    run.step("cargo test", [sys.executable, TESTS / "programs.py"], count=cargo_counts, env=promtool(run))
 
 
 def sweep(run):

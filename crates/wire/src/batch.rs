@@ -339,6 +339,8 @@ pub fn stamp(header: &mut [u8; HEADER_BYTES], base_offset: Offset, epoch: Leader
     put::<{ at::LEADER_EPOCH }, _>(header, epoch.0.to_be_bytes());
 }
 
+// Each field of each batch header goes through here; a `release` build would call it.
+#[inline]
 fn put<const AT: usize, const N: usize>(header: &mut [u8; HEADER_BYTES], value: [u8; N]) {
     const { assert!(AT + N <= HEADER_BYTES, "a field is in the fixed part") };
     for (to, from) in header.iter_mut().skip(AT).zip(value) {
@@ -346,6 +348,7 @@ fn put<const AT: usize, const N: usize>(header: &mut [u8; HEADER_BYTES], value: 
     }
 }
 
+#[inline]
 fn array<const AT: usize, const N: usize>(header: &[u8; HEADER_BYTES]) -> [u8; N] {
     const { assert!(AT + N <= HEADER_BYTES, "a field is in the fixed part") };
     let mut value = [0; N];

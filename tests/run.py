@@ -8,7 +8,8 @@
                            needed; of forebay tune what needs no privileges
     ./test clients         real clients and Kafka's tools against the release binary, the oracle, the same questions to Kafka
     ./test short           of other people's suites that of Kafka's own tools
-    ./test kill9           50 rounds of kill -9 under load, and 8 while segments move between tiers
+    ./test kill9           50 rounds of kill -9 under load, 8 while segments move between tiers, and 20 with a journal; 15 of each
+                           where no suite is named
     ./test sweep           every request at the limit of what is decoded: some of everything; with --minutes 60 at length
     ./test powercut        20 rounds of power cuts on a scratch ext4 (root and loop devices)
     ./test fire            exactly-once chains while their links and the broker are killed: --minutes 10
@@ -61,6 +62,8 @@ SHORT = ["java-tools"]
 # Pinned, as the packages of the other suites are.
 ANSIBLE = "2.19.14"
 SCIPY = "1.17.1"
+# Of `kill -9` with everything else: as many as show that it works. At length by its name.
+BRIEF_ROUNDS = 15
 BY_DEFAULT = ["check", "guard", "rust", "report", "clients", "short", "kill9", "sweep"]
 NEEDS = {"cargo": "rustup", "java": "a JDK 17 or newer", "mvn": "Maven", "go": "Go", "node": "Node.js 20 or newer", "npm": "npm"}
 
@@ -467,7 +470,8 @@ def main():
         lanes.append(run.lane(lambda: outside and (install_python(run) if alone else install(run))))
         lanes.append(run.lane(lambda: alone or options.target != "forebay" or build(run)))
     # The suites that need the binary start as soon as it is there; the other cargo commands go on beside them.
-    crash = ["--seed", options.seed, *(["--rounds", options.rounds] if options.rounds else []), "-s", "--timeout", 1800]
+    rounds = options.rounds or (0 if options.suites else BRIEF_ROUNDS)
+    crash = ["--seed", options.seed, *(["--rounds", rounds] if rounds else []), "-s", "--timeout", 1800]
     workers = max(2, os.cpu_count() or 1)
     commands = {
         "clients": ["-n", workers, "clients", *(["bench/test_run.py", "bench/test_verify.py"] if options.target == "forebay" else []),

@@ -1,6 +1,6 @@
 """Runs the project's tests and says how many passed.
 
-    ./test                 everything below down to sweep: about half an hour on two cores from a clean clone
+    ./test                 everything below down to sweep: about forty minutes on two cores from a clean clone
     ./test check           cargo fmt, clippy with warnings denied, xtask tidy
     ./test guard           instructions of the hot paths, compared with docs/benchmarks/instructions.csv (valgrind)
     ./test rust            unit, property, crash-point and simulation tests (cargo test)

@@ -136,19 +136,20 @@ pub trait Disk: Clone + 'static {
             Ok(DirLook { entries, files })
         }
     }
-    /// Reads small files one after the other, with the results in their order; they lie below
-    /// `dir`.
+    /// Reads small files of at most `bytes_max` bytes each, one after the other, with the results
+    /// in their order; they lie below `dir`. All contents are in memory together.
     ///
     /// On a real disk this is one call on one thread, too.
     fn read_files(
         &self,
         _dir: &Path,
         paths: Vec<PathBuf>,
+        bytes_max: u64,
     ) -> impl Future<Output = Vec<io::Result<Vec<u8>>>> {
         async move {
             let mut read = Vec::with_capacity(paths.len());
             for path in paths {
-                read.push(self.read_file(&path).await);
+                read.push(self.read_file_within(&path, bytes_max).await);
             }
             read
         }

@@ -407,13 +407,19 @@ fn one_look_sees_what_a_listing_and_reads_see() {
         assert_eq!(look.entries, disk.list(&dir).await.unwrap());
         assert_eq!(look.files.len(), 4);
         let names = ["a", "c", "d", "e"].map(|name| dir.join(name));
-        let read = disk.read_files(&dir, names.to_vec()).await;
+        let read = disk.read_files(&dir, names.to_vec(), 100).await;
         for ((path, read), looked) in names.iter().zip(read).zip(look.files.values()) {
             let by_itself = disk.read_file(path).await.map_err(|error| error.kind());
             assert_eq!(read.map_err(|error| error.kind()), by_itself);
             let looked = looked.as_ref().map_err(io::Error::kind);
             assert_eq!(looked, by_itself.as_ref().map_err(|kind| *kind));
         }
+        // A longer file is refused alone.
+        let bounded = disk.read_files(&dir, names.to_vec(), 6).await;
+        assert!(
+            bounded.iter().all(Result::is_err),
+            "the files have seven bytes"
+        );
         let missing = disk.look(&dir.join("e"), |_| Vec::new()).await;
         assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
     });

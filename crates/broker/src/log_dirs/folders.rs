@@ -16,6 +16,9 @@ use super::{failed, understood};
 
 /// Folders whose files are read together.
 const FOLDERS: usize = 128;
+/// Longest file that is read, so that those of all these folders take 16 MiB at most. They have a
+/// few lines; a longer one is none of them.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// What the small files of a folder say. `None`: the file is missing, or cannot be understood,
 /// which is logged.
@@ -38,14 +41,16 @@ pub(super) async fn read<P: Platform>(
         });
         let mut read = platform
             .disk()
-            .read_files(dir, files.collect())
+            .read_files(dir, files.collect(), FILE_BYTES_MAX)
             .await
             .into_iter();
         for folder in some {
             let mut content = |file: &str| {
                 let path = folder.join(file);
-                let missing = || Err(io::Error::other("it was not read"));
-                let bytes = present(read.next().unwrap_or_else(missing));
+                let Some(result) = read.next() else {
+                    unreachable!("each file has a result")
+                };
+                let bytes = present(result);
                 (bytes.map_err(failed("read", &path)), path)
             };
             let (topic, file) = content(partition_metadata::FILE);

@@ -24,7 +24,7 @@ use super::lanes::FreeingTurn;
 use super::threads::run;
 use super::{direct, names};
 use crate::buf::BufPool;
-use crate::disk::{ChooseFiles, DirLook, Disk, Entry, Medium, Open, SMALL_FILE_BYTES_MAX, Space};
+use crate::disk::{ChooseFiles, DirLook, Disk, Entry, Medium, Open, Space};
 use crate::error::Error;
 
 /// Maximum bytes of free read buffers that a shard keeps for reuse.
@@ -187,11 +187,16 @@ impl Disk for SystemDisk {
         self.call(dir, move || names::look(&at, choose)).await
     }
 
-    async fn read_files(&self, dir: &Path, paths: Vec<PathBuf>) -> Vec<io::Result<Vec<u8>>> {
+    async fn read_files(
+        &self,
+        dir: &Path,
+        paths: Vec<PathBuf>,
+        bytes_max: u64,
+    ) -> Vec<io::Result<Vec<u8>>> {
         let count = paths.len();
         let read = move || {
             let files = paths.iter();
-            let read = files.map(|path| crate::bounded::file(path, SMALL_FILE_BYTES_MAX));
+            let read = files.map(|path| crate::bounded::file(path, bytes_max));
             Ok(read.collect::<Vec<_>>())
         };
         self.call(dir, read).await.unwrap_or_else(|stopped| {

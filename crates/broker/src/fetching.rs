@@ -42,10 +42,12 @@ use crate::answers::HeldBytes;
 use crate::fetch_session::PartitionFetch;
 use crate::many::RequestPlace;
 use crate::partition::{Isolation, Partition};
-use crate::rests::each;
+use crate::rests::{Rests, each};
 use crate::route::{Target, at_partitions_abandoned};
 
-use looking::{Estimate, Looks, any_urgent, bytes_of, estimate_at, look_everywhere, look_here};
+use looking::{
+    Counting, Estimate, Looks, any_urgent, bytes_of, estimate_at, look_at_unknown, look_here,
+};
 use waiting::{WaitEnd, wait};
 
 /// Memory of each partition of a waiting fetch, about: its parameters and its state, on both
@@ -142,10 +144,13 @@ async fn wait_and_read<P: Platform>(
         broker.answers.wait(waits, limits.peer)
     };
     let mut waiting = None;
-    let mut known = look_here(broker, &items, limits.isolation).await;
+    let isolation = limits.isolation;
+    let mut known = look_here(broker, &items, (isolation, Counting::First)).await;
+    let mut elsewhere = Counting::First;
     // Of one other shard, the wait itself tells what is there: to ask first would wake it twice.
     if asks_several_others(broker, &items) {
-        known = fill(broker, &items, known, limits.isolation).await;
+        known = look_at_unknown(broker, &items, known, (isolation, elsewhere)).await;
+        elsewhere = Counting::Again;
     }
     let estimates = loop {
         let bytes = bytes_of(known.iter().flatten());
@@ -157,11 +162,13 @@ async fn wait_and_read<P: Platform>(
             waiting = waiting.or_else(may_wait);
         }
         if due || waiting.is_none() {
-            break whole(fill(broker, &items, known, limits.isolation).await).await;
+            known = look_at_unknown(broker, &items, known, (isolation, elsewhere)).await;
+            break whole(known).await;
         }
         let missing = limits.bytes_min.saturating_sub(bytes);
         let had_place = place.take().is_some();
-        let (looks, ended) = wait(broker, &items, &known, missing, limits).await;
+        let (looks, ended) = wait(broker, &items, &known, missing, (limits, elsewhere)).await;
+        elsewhere = Counting::Again;
         if had_place {
             *place = Some(broker.place(limits.peer).await);
         }
@@ -170,8 +177,9 @@ async fn wait_and_read<P: Platform>(
             // All shards have answered what can be answered without records.
             WaitEnd::Deadline => break whole(known).await,
             WaitEnd::Progress => {
-                known = over(look_here(broker, &items, limits.isolation).await, known).await;
-                known = fill(broker, &items, known, limits.isolation).await;
+                let again = (isolation, Counting::Again);
+                known = over(look_here(broker, &items, again).await, known).await;
+                known = look_at_unknown(broker, &items, known, again).await;
             }
         }
     };
@@ -214,20 +222,6 @@ async fn over(earlier: Looks, later: Looks) -> Looks {
     .await
 }
 
-/// Asks all shards if something is not known.
-async fn fill<P: Platform>(
-    broker: &Rc<Broker<P>>,
-    items: &[Item],
-    known: Looks,
-    isolation: Isolation,
-) -> Looks {
-    if known.iter().all(Option::is_some) {
-        return known;
-    }
-    let asked = Box::pin(look_everywhere(broker, items, isolation)).await;
-    over(each(asked, Some).await, known).await
-}
-
 /// Returns what is known of all partitions.
 async fn whole(known: Looks) -> Vec<Result<Estimate, ErrorCode>> {
     let look = |look: Option<Result<Estimate, ErrorCode>>| {
@@ -247,9 +241,15 @@ async fn read<P: Platform>(
     limits: FetchLimits,
 ) -> FetchedPartitions {
     assert_eq!(items.len(), estimates.len(), "each partition is estimated");
-    if let Some(partitions) = answered(estimates, limits.isolation).await {
-        let aside = None;
-        return FetchedPartitions { partitions, aside };
+    let isolation = limits.isolation;
+    // Those that give nothing are answered by the look: their shards are not asked again.
+    let nothing = |estimate: &Result<Estimate, _>| estimate.as_ref().ok()?.nothing(isolation);
+    let mut answers = each(estimates, |estimate| nothing(estimate).map(Ok)).await;
+    if answers.iter().all(Option::is_some) {
+        return FetchedPartitions {
+            partitions: all_answered(answers).await,
+            aside: None,
+        };
     }
     let due = items.iter().zip(estimates).map(|((_, wanted), estimate)| {
         let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
@@ -258,50 +258,53 @@ async fn read<P: Platform>(
     let due = due.fold(0, usize::saturating_add).min(limits.bytes_max);
     let (mut left, aside) = broker.answers.set_aside(due, limits.peer);
     let mut first_due = true;
-    let share = |((target, wanted), estimate): (&Item, &Result<Estimate, ErrorCode>)| {
-        let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
-        let bytes = due
-            .min(left)
-            .min(usize::try_from(wanted.max_bytes).unwrap_or(0));
-        let whole = due > 0 && std::mem::take(&mut first_due);
-        left = left.saturating_sub(bytes);
-        let counted = estimate.as_ref().is_ok_and(|it| it.answered.is_some());
-        (*target, (*wanted, bytes, whole, counted))
-    };
-    let shares = each(items.iter().zip(estimates), share).await;
-    let isolation = limits.isolation;
-    let partitions = at_partitions_abandoned(
+    let (mut places, mut visits) = (Vec::new(), Vec::new());
+    let mut rests = Rests::new();
+    let all = items.iter().zip(estimates).zip(&answers).enumerate();
+    for (place, (((target, wanted), estimate), answer)) in all {
+        if answer.is_none() {
+            let due = estimate.as_ref().map_or(0, |estimate| estimate.bytes);
+            let bytes = due
+                .min(left)
+                .min(usize::try_from(wanted.max_bytes).unwrap_or(0));
+            let whole = due > 0 && std::mem::take(&mut first_due);
+            left = left.saturating_sub(bytes);
+            places.push(place);
+            visits.push((*target, (*wanted, bytes, whole)));
+        }
+        rests.item().await;
+    }
+    let read = at_partitions_abandoned(
         broker,
-        shares,
-        move |_, partition, (wanted, bytes, whole, counted)| async move {
-            if !counted {
-                partition.metrics.fetch_requests.add(1);
-            }
+        visits,
+        move |_, partition, (wanted, bytes, whole)| async move {
             read_at(&partition, wanted, isolation, bytes, whole).await
         },
     );
+    for (place, read) in places.into_iter().zip(read.await) {
+        let Some(answer) = answers.get_mut(place) else {
+            unreachable!("a place is one of the fetch's");
+        };
+        *answer = Some(read);
+        rests.item().await;
+    }
     FetchedPartitions {
-        partitions: partitions.await,
+        partitions: all_answered(answers).await,
         aside,
     }
 }
 
-/// Returns the answers if the last look has given all of them: no shard is asked again.
-async fn answered(
-    estimates: &[Result<Estimate, ErrorCode>],
-    isolation: Isolation,
-) -> Option<Vec<Result<FetchedPartition, ErrorCode>>> {
-    let ends = |estimate: &Result<Estimate, _>| estimate.as_ref().ok()?.answered;
-    if estimates.is_empty() || estimates.iter().any(|estimate| ends(estimate).is_none()) {
-        return None;
-    }
-    let answer = |estimate| {
-        let Some(ends) = ends(estimate) else {
-            unreachable!("all have been answered");
+/// The answer of a partition, or why there is none.
+type Answer = Result<FetchedPartition, ErrorCode>;
+
+async fn all_answered(answers: Vec<Option<Answer>>) -> Vec<Answer> {
+    let answer = |answer: Option<Answer>| {
+        let Some(answer) = answer else {
+            unreachable!("each partition was answered or read");
         };
-        Ok(ends.with(isolation))
+        answer
     };
-    Some(each(estimates, answer).await)
+    each(answers, answer).await
 }
 
 /// Returns the total bytes of slices.

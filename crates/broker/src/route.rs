@@ -31,7 +31,7 @@ use crate::shards::ShardIndex;
 const AT_ONCE: usize = 512;
 
 /// The result of an item whose shard does not answer because it is shutting down.
-const UNANSWERED: ErrorCode = ErrorCode::UnknownServerError;
+pub(crate) const UNANSWERED: ErrorCode = ErrorCode::UnknownServerError;
 
 /// A partition that exists, by its topic's id.
 pub(crate) type Target = (TopicId, i32);

@@ -1,7 +1,9 @@
-//! What a fetch finds in partitions without a disk: how much it would get, and, at the end of its
-//! wait, the answer of those from which it gets nothing.
+//! What a fetch finds in partitions without a disk: how much it would get, and the answer of those
+//! from which it gets nothing.
 //!
-//! A look at partitions of this shard costs no message to another.
+//! A look at partitions of this shard costs no message to another, and one at partitions of another
+//! shard a message each way, however many they are. A fetch counts at each partition once: at its
+//! first look.
 
 use std::rc::Rc;
 
@@ -11,9 +13,10 @@ use wire::types::{ErrorCode, Offset};
 use super::{FetchedPartition, Item};
 use crate::Broker;
 use crate::fetch_session::PartitionFetch;
+use crate::join::join_all;
 use crate::partition::{Isolation, Partition};
-use crate::rests::each;
-use crate::route::{Target, at_partitions_abandoned};
+use crate::rests::{Rests, each};
+use crate::route::{Target, UNANSWERED};
 
 /// The bytes that a partition can return now.
 #[derive(Clone, Copy, Debug)]
@@ -23,9 +26,16 @@ pub(super) struct Estimate {
     pub(super) end: Offset,
     /// True if the client's log diverges, which is answered immediately, and instead of records.
     pub(super) diverges: bool,
-    /// Set by the last look of a fetch that gets nothing from the partition: its answer. The
-    /// partition has counted the fetch.
-    pub(super) answered: Option<Ends>,
+    /// What an answer without records says.
+    pub(super) ends: Ends,
+}
+
+/// Whether a look counts the fetch at its partitions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Counting {
+    /// The first look does.
+    First,
+    Again,
 }
 
 /// The offsets that an answer without records contains.
@@ -42,6 +52,14 @@ pub(super) type Looks = Vec<Option<Result<Estimate, ErrorCode>>>;
 
 /// A partition of a fetch with its place in it.
 pub(super) type Placed = (usize, Target, PartitionFetch);
+
+impl Estimate {
+    /// Returns the answer if the fetch gets nothing.
+    pub(super) fn nothing(&self, isolation: Isolation) -> Option<FetchedPartition> {
+        let gets_nothing = self.bytes == 0 && !self.diverges;
+        gets_nothing.then(|| self.ends.with(isolation))
+    }
+}
 
 impl Ends {
     fn of<P: Platform>(partition: &Partition<P>) -> Self {
@@ -64,15 +82,70 @@ impl Ends {
     }
 }
 
-/// Looks at all partitions, on their shards.
-pub(super) async fn look_everywhere<P: Platform>(
+/// Returns the partitions of a fetch by their shards, those that are chosen by their places.
+pub(super) async fn placed_by_shard<P: Platform>(
+    broker: &Broker<P>,
+    items: &[Item],
+    is_chosen: impl Fn(usize) -> bool,
+) -> Vec<Vec<Placed>> {
+    let mut by_shard = vec![Vec::new(); broker.shards.count()];
+    let mut rests = Rests::new();
+    for (place, (target, wanted)) in items.iter().enumerate() {
+        if is_chosen(place)
+            && let Ok(target) = target
+        {
+            let owner = broker.shards.owner(target.0, target.1);
+            let Some(these) = by_shard.get_mut(owner) else {
+                unreachable!("an owner is one of the shards");
+            };
+            these.push((place, *target, *wanted));
+        }
+        rests.item().await;
+    }
+    by_shard
+}
+
+/// Looks at all partitions that are not known, on their shards.
+pub(super) async fn look_at_unknown<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
-    isolation: Isolation,
-) -> Vec<Result<Estimate, ErrorCode>> {
-    let items = each(items, Clone::clone).await;
-    at_partitions_abandoned(broker, items, move |_, partition, wanted| {
-        std::future::ready(estimate_at(&partition, wanted, isolation))
+    known: Looks,
+    (isolation, counting): (Isolation, Counting),
+) -> Looks {
+    assert_eq!(items.len(), known.len(), "each partition has its place");
+    let is_unknown = |place: usize| known.get(place).is_some_and(Option::is_none);
+    let by_shard = placed_by_shard(broker, items, is_unknown).await;
+    let asked = by_shard.into_iter().enumerate();
+    let asked = asked.filter(|(_, these)| !these.is_empty());
+    let calls = asked.map(|(shard, these)| {
+        broker
+            .shards
+            .call_abandoned(shard, move |broker| async move {
+                let looks = look_at_these(&broker, &these, (isolation, counting)).await;
+                placed(&these, looks).await
+            })
+    });
+    let mut looks = known;
+    let mut rests = Rests::new();
+    for (place, look) in join_all(calls).await.into_iter().flatten().flatten() {
+        let Some(slot) = looks.get_mut(place) else {
+            unreachable!("a place is one of the fetch's");
+        };
+        *slot = Some(look);
+        rests.item().await;
+    }
+    // A shard that is shutting down says nothing.
+    each(looks, |look| look.or(Some(Err(UNANSWERED)))).await
+}
+
+/// Puts looks at their places.
+pub(super) async fn placed(
+    these: &[Placed],
+    looks: Vec<Result<Estimate, ErrorCode>>,
+) -> Vec<(usize, Result<Estimate, ErrorCode>)> {
+    assert_eq!(these.len(), looks.len(), "each partition was looked at");
+    each(these.iter().zip(looks), |((place, ..), look)| {
+        (*place, look)
     })
     .await
 }
@@ -81,13 +154,13 @@ pub(super) async fn look_everywhere<P: Platform>(
 pub(super) async fn look_here<P: Platform>(
     broker: &Broker<P>,
     items: &[Item],
-    isolation: Isolation,
+    looks: (Isolation, Counting),
 ) -> Looks {
     let look = |(target, wanted): &Item| match target {
         Err(code) => Some(Err(*code)),
         Ok(target) => {
             let is_here = broker.shards.owner(target.0, target.1) == broker.shards.me();
-            is_here.then(|| look_at(broker, *target, *wanted, isolation))
+            is_here.then(|| look_at(broker, *target, *wanted, looks))
         }
     };
     each(items, look).await
@@ -97,27 +170,9 @@ pub(super) async fn look_here<P: Platform>(
 pub(super) async fn look_at_these<P: Platform>(
     broker: &Broker<P>,
     these: &[Placed],
-    isolation: Isolation,
+    looks: (Isolation, Counting),
 ) -> Vec<Result<Estimate, ErrorCode>> {
-    let look = |(_, target, wanted): &Placed| look_at(broker, *target, *wanted, isolation);
-    each(these, look).await
-}
-
-/// Does the same at the end of a wait: a partition without bytes counts the fetch, and is answered.
-pub(super) async fn look_last<P: Platform>(
-    broker: &Broker<P>,
-    these: &[Placed],
-    isolation: Isolation,
-) -> Vec<Result<Estimate, ErrorCode>> {
-    let look = |(_, target, wanted): &Placed| {
-        let partition = broker.led(*target)?;
-        let mut estimate = estimate_at(&partition, *wanted, isolation)?;
-        if estimate.bytes == 0 && !estimate.diverges {
-            partition.metrics.fetch_requests.add(1);
-            estimate.answered = Some(Ends::of(&partition));
-        }
-        Ok(estimate)
-    };
+    let look = |(_, target, wanted): &Placed| look_at(broker, *target, *wanted, looks);
     each(these, look).await
 }
 
@@ -125,9 +180,12 @@ fn look_at<P: Platform>(
     broker: &Broker<P>,
     target: Target,
     wanted: PartitionFetch,
-    isolation: Isolation,
+    (isolation, counting): (Isolation, Counting),
 ) -> Result<Estimate, ErrorCode> {
     let partition = broker.led(target)?;
+    if counting == Counting::First {
+        partition.metrics.fetch_requests.add(1);
+    }
     estimate_at(&partition, wanted, isolation)
 }
 
@@ -159,7 +217,7 @@ pub(super) fn estimate_at<P: Platform>(
         bytes,
         end,
         diverges,
-        answered: None,
+        ends: Ends::of(partition),
     })
 }
 

@@ -21,7 +21,9 @@ use platform::Platform;
 use platform::task::timeout_at;
 use wire::types::{ErrorCode, Offset};
 
-use super::looking::{Estimate, Looks, Placed, any_urgent, bytes_of, look_at_these, look_last};
+use super::looking::{
+    Counting, Estimate, Looks, Placed, any_urgent, bytes_of, look_at_these, placed, placed_by_shard,
+};
 use super::{FetchLimits, Item};
 use crate::Broker;
 use crate::join::all_while;
@@ -56,28 +58,25 @@ struct ShardLooks {
 }
 
 /// Waits until the partitions have `missing` bytes more than known, one of them changes its state,
-/// or the deadline passes. Returns what the shards saw that have ended their part.
+/// or the deadline passes. Returns what the shards saw that have ended their part. `elsewhere` is how
+/// other shards count the fetch.
 pub(super) async fn wait<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
     known: &Looks,
     missing: usize,
-    limits: FetchLimits,
+    (limits, elsewhere): (FetchLimits, Counting),
 ) -> (Looks, WaitEnd) {
     assert_eq!(items.len(), known.len(), "each partition has its place");
-    let mut by_shard: Vec<(usize, Vec<Placed>)> = vec![(0, Vec::new()); broker.shards.count()];
-    let mut rests = Rests::new();
-    for (place, ((target, wanted), look)) in items.iter().zip(known).enumerate() {
-        let Ok(target) = target else {
-            unreachable!("a fetch with an error does not wait");
-        };
-        let Some((found, these)) = by_shard.get_mut(broker.shards.owner(target.0, target.1)) else {
-            unreachable!("an owner is one of the shards");
-        };
-        *found = found.saturating_add(bytes_of(look));
-        these.push((place, *target, *wanted));
-        rests.item().await;
-    }
+    let found = |these: &[Placed]| {
+        let looks = these.iter().filter_map(|(place, ..)| known.get(*place));
+        bytes_of(looks.flatten())
+    };
+    let by_shard = placed_by_shard(broker, items, |_| true).await;
+    let by_shard: Vec<_> = by_shard
+        .into_iter()
+        .map(|these| (found(&these), these))
+        .collect();
     let asked = by_shard.iter().filter(|(_, these)| !these.is_empty());
     // Until a shard has its share of the missing bytes, all shards together have fewer than the
     // missing bytes.
@@ -88,10 +87,16 @@ pub(super) async fn wait<P: Platform>(
     let asked = asked.filter(|(_, (_, these))| !these.is_empty());
     let calls = asked.map(|(shard, (found, these))| {
         let goal = found.saturating_add(share.max(1));
+        // Those here were looked at before.
+        let counting = if shard == broker.shards.me() {
+            Counting::Again
+        } else {
+            elsewhere
+        };
         broker
             .shards
             .call_abandoned(shard, move |broker| async move {
-                wait_here(&broker, &these, goal, limits).await
+                wait_here(&broker, &these, goal, (limits, counting)).await
             })
     });
     // A shard that is shutting down has no looks.
@@ -101,6 +106,7 @@ pub(super) async fn wait<P: Platform>(
     };
     let ended = all_while(calls, goes_on).await;
     let mut end = WaitEnd::Deadline;
+    let mut rests = Rests::new();
     let mut looks: Looks = each(items, |_| None).await;
     for shard in ended {
         let Some(shard) = shard.flatten() else {
@@ -126,10 +132,10 @@ async fn wait_here<P: Platform>(
     broker: &Rc<Broker<P>>,
     these: &[Placed],
     goal: usize,
-    limits: FetchLimits,
+    (limits, counting): (FetchLimits, Counting),
 ) -> ShardLooks {
     let isolation = limits.isolation;
-    let mut looks = look_at_these(broker, these, isolation).await;
+    let mut looks = look_at_these(broker, these, (isolation, counting)).await;
     let bytes = bytes_of(&looks);
     let mut end = WaitEnd::Progress;
     if bytes < goal && !any_urgent(&looks) {
@@ -146,13 +152,9 @@ async fn wait_here<P: Platform>(
         };
         let seen = each(these.iter().zip(&looks), waiting).await;
         end = sleep_until_more(broker, &seen, goal.saturating_sub(bytes), limits).await;
-        looks = match end {
-            WaitEnd::Deadline => look_last(broker, these, isolation).await,
-            WaitEnd::Progress => look_at_these(broker, these, isolation).await,
-        };
+        looks = look_at_these(broker, these, (isolation, Counting::Again)).await;
     }
-    let placed = |((place, ..), look): (&Placed, _)| (*place, look);
-    let looks = each(these.iter().zip(looks), placed).await;
+    let looks = placed(these, looks).await;
     ShardLooks { end, looks }
 }
 

@@ -21,8 +21,9 @@ use super::commit::Commit;
 use super::error::{JournalError, Result};
 use super::file::{self, OpenRing, ReadRing};
 use super::unlanded::{Key, key};
-use apply::Replay;
+use apply::{PARTS_AT_ONCE, Replay};
 use homes::Homes;
+use image::{Images, Share};
 
 pub use plan::RefusalReason;
 pub use report::{RefusedLog, ReplayReport, ReplayedLog, ReplayedRing, UnknownLog};
@@ -37,6 +38,7 @@ pub(super) mod plan;
 pub(super) mod planted;
 mod report;
 mod segment_file;
+mod turns;
 
 /// A log directory with rings.
 #[derive(Clone, Copy, Debug)]
@@ -115,8 +117,9 @@ pub(super) async fn apply_all<P: Platform>(
     let disk = platform.disk();
     let mut report = ReplayReport::default();
     let mut found = Vec::new();
+    let mut parts_left = PARTS_AT_ONCE;
     for ring in rings {
-        let ring = FoundParts::read(disk, directory, ring).await?;
+        let ring = FoundParts::read(disk, directory, ring, &mut parts_left).await?;
         report.rings.push(ring.counted.clone());
         found.push(ring);
     }
@@ -131,7 +134,9 @@ pub(super) async fn apply_all<P: Platform>(
         for log in with_commits().flat_map(|ring| &ring.logs) {
             homes.refuse_two(*log)?;
         }
-        for ring in with_commits() {
+        let with_commits = found.iter_mut().filter(|ring| ring.counted.commits > 0);
+        for ring in with_commits {
+            let images = ring.images.take();
             let replay = Replay {
                 disk,
                 clock: platform.clock(),
@@ -141,7 +146,8 @@ pub(super) async fn apply_all<P: Platform>(
                 ring: &ring.read,
                 is_given_up: ring.is_given_up,
             };
-            replay.run(ring.counted.parts, &mut report).await?;
+            let parts = ring.counted.parts;
+            replay.run(parts, images, &mut report).await?;
         }
     }
     Ok(AppliedRings { report, found })
@@ -196,6 +202,8 @@ struct FoundParts<F> {
     /// Bounded: the logs of the directory, and those that were deleted lately.
     logs: BTreeSet<Key>,
     counted: ReplayedRing,
+    /// What it says of all logs, unless that is too much to be in memory at once.
+    images: Option<Images>,
     is_given_up: bool,
 }
 
@@ -204,6 +212,7 @@ impl<F: DiskFile> FoundParts<F> {
         disk: &D,
         directory: &LogDirectory<'_>,
         RingToRead { path, is_given_up }: &RingToRead,
+        parts_left: &mut u64,
     ) -> Result<Self> {
         let LogDirectory {
             cluster_id,
@@ -214,8 +223,16 @@ impl<F: DiskFile> FoundParts<F> {
         let shard = found.header().id.shard;
         let mut logs = BTreeSet::new();
         let (mut commits, mut parts, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let size = found.header().size;
+        let mut images = Some(Images::default());
         let visit = |commit: Commit<'_>| {
             commits = commits.saturating_add(1);
+            // A look at the count first: what is too much is not gathered.
+            let many = parts.saturating_add(commit.parts().count() as u64);
+            images = images.take().filter(|_| many <= *parts_left);
+            if let Some(images) = &mut images {
+                images.note(&commit, size, Share::WHOLE);
+            }
             for part in commit.parts() {
                 parts = parts.saturating_add(1);
                 bytes = bytes.saturating_add(part.bytes().len() as u64);
@@ -230,6 +247,9 @@ impl<F: DiskFile> FoundParts<F> {
         } else {
             found.scan(visit).await?
         };
+        if images.is_some() {
+            *parts_left = parts_left.saturating_sub(parts);
+        }
         let counted = ReplayedRing {
             path: path.clone(),
             shard,
@@ -242,6 +262,7 @@ impl<F: DiskFile> FoundParts<F> {
             read,
             logs,
             counted,
+            images,
             is_given_up: *is_given_up,
         })
     }

@@ -11,6 +11,8 @@
 //! It does not search for a commit after the end: [`Scan::proves_loss`] tells from the blocks of
 //! the file whether the one that is missing there was acknowledged. It does not apply parts.
 
+use std::ops::Range;
+
 use super::commit::{Commit, CommitError, Front};
 use super::header::Header;
 use super::{BLOCK, Head, Incarnation, Position, RingSize, Sequence};
@@ -27,6 +29,8 @@ pub struct Scan {
     limit: Position,
     /// How many bytes it needs; more than a block once the front was read.
     wanted_bytes: u64,
+    /// The places of the commits that it yielded. Bounded: two, one up to the end of the ring.
+    yielded: Vec<Range<u64>>,
     stopped: Option<StopReason>,
 }
 
@@ -86,6 +90,7 @@ impl Scan {
             at: header.head,
             limit: header.head.position.plus(header.size.bytes()),
             wanted_bytes: BLOCK,
+            yielded: Vec::new(),
             stopped: None,
         }
     }
@@ -109,6 +114,9 @@ impl Scan {
         match self.judge(bytes) {
             Ok((_, Step::More)) => Step::More,
             Ok((taken, step)) => {
+                if matches!(step, Step::Commit(_)) {
+                    self.note_yielded(taken);
+                }
                 self.at = Head {
                     position: self.at.position.plus(taken),
                     sequence: self.at.sequence.next(),
@@ -121,6 +129,25 @@ impl Scan {
                 Step::Stop(reason)
             }
         }
+    }
+
+    /// Notes the place of the commit that is next, and whole.
+    fn note_yielded(&mut self, taken: u64) {
+        let place = self.size.place(self.at.position);
+        let end = place.saturating_add(taken);
+        match self.yielded.last_mut() {
+            Some(last) if last.end == place => last.end = end,
+            _ => self.yielded.push(place..end),
+        }
+    }
+
+    /// Returns where the yielded commits end that lie over a place of the file.
+    ///
+    /// No block of theirs proves a loss: it is what was written there, of a commit before the end.
+    pub fn yielded_over(&self, place: u64) -> Option<u64> {
+        let mut yielded = self.yielded.iter();
+        let over = yielded.find(|places| places.contains(&place));
+        over.map(|places| places.end)
     }
 
     /// Returns the commit that it looks for, or did not find.
@@ -149,7 +176,8 @@ impl Scan {
     /// lap, where room is given only after both headers have passed this head. A front lies in one
     /// sector, so it is as it was written without its commit's being whole.
     ///
-    /// It is called after the end, for each block behind the headers.
+    /// It is called after the end, for each block behind the headers, but for those that
+    /// [`Scan::yielded_over`] names.
     pub fn proves_loss(&mut self, place: u64, block: &[u8]) -> bool {
         let end = self.stopped.expect("a scan ends before loss is proved");
         let is_proof = Front::parse(block).is_some_and(|front| {

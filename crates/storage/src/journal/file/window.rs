@@ -34,7 +34,8 @@ pub(super) async fn read_commits<F: DiskFile>(
     Ok(scan)
 }
 
-/// Shows the blocks of the ring to a walk that ended, until one is a proof of a loss.
+/// Shows the blocks of the ring to a walk that ended, until one is a proof of a loss; those of the
+/// commits that it yielded are not read again.
 pub(super) async fn look_for_loss<F: DiskFile>(
     file: &RingFile<F>,
     scan: &mut Scan,
@@ -42,6 +43,10 @@ pub(super) async fn look_for_loss<F: DiskFile>(
 ) -> Result<()> {
     let mut place = RING_START;
     while place < window.end {
+        if let Some(end) = scan.yielded_over(place) {
+            place = end;
+            continue;
+        }
         let bytes = index(BLOCK);
         window.cover(file, WantedRange { place, bytes }).await?;
         let blocks = window.bytes_at(place).chunks_exact(bytes);

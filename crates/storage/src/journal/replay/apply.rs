@@ -1,18 +1,18 @@
 //! Puts what one ring says of the logs into their segments.
 //!
-//! The ring is read twice for each share of the logs: once to know what it says, once, in the order
-//! of the file, to move the bytes.
+//! The ring is read once, in the order of the file, to move the bytes; where it has very many parts,
+//! twice for each share of the logs: before that to know what it says.
 //! Invariants: a file is removed or cut only when the log's bytes were written without finding a
 //! reason to refuse it; all files are synced, and then all names, before it returns.
 //! It does not decide what belongs where (`plan`).
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use platform::Clock;
 use platform::disk::Disk;
-use platform::task::{self, JoinHandle};
+use wire::types::Offset;
 
 use super::aside::{self, AsidePlace};
 use super::homes::{self, Homes};
@@ -20,6 +20,7 @@ use super::image::{Images, LogImage, Share};
 use super::plan::{LogPlan, RefusalReason, plan};
 use super::report::{RefusedLog, ReplayReport, ReplayedLog, UnknownLog};
 use super::segment_file::SegmentFile;
+use super::turns::Turns;
 use crate::journal::LogId;
 use crate::journal::commit::Commit;
 use crate::journal::error::{JournalError, Result};
@@ -29,13 +30,10 @@ use crate::segment::naming::{Role, file_path};
 
 /// Parts whose extents are in memory at once: 24 bytes each, and twice as much while the
 /// segments are written.
-const PARTS_AT_ONCE: u64 = 1 << 20;
+pub(super) const PARTS_AT_ONCE: u64 = 1 << 20;
 
 /// Bytes of segments that are gathered for writes at once.
 const GATHERED_BYTES_MAX: usize = 64 << 20;
-
-/// Files or folders that are synced at once.
-const SYNCS_AT_ONCE: usize = 64;
 
 /// The replay of one ring.
 pub(super) struct Replay<'a, D: Disk> {
@@ -59,12 +57,6 @@ struct PlannedLog {
     refused: Option<RefusalReason>,
 }
 
-/// A file, and the planned log that owns it.
-struct FileOfLog {
-    file: SegmentFile,
-    log: usize,
-}
-
 /// Bytes on their way from the ring to a file.
 struct Move {
     /// The distance in the ring, from its head.
@@ -72,13 +64,24 @@ struct Move {
     place: u64,
     length: u32,
     position: u32,
-    /// The file, of those of the share.
-    file: usize,
+    /// The log, of those of the share, and the file, of those of the log.
+    file: (usize, usize),
 }
 
+/// The files of a log, in order, and why it is refused, if it is.
+type WrittenFiles = (Vec<SegmentFile>, Option<RefusalReason>);
+
 impl<D: Disk> Replay<'_, D> {
-    /// Replays a ring that has this many parts.
-    pub(super) async fn run(&self, parts: u64, report: &mut ReplayReport) -> Result<()> {
+    /// Replays a ring that has this many parts; `images` are those of all logs, if they are known.
+    pub(super) async fn run(
+        &self,
+        parts: u64,
+        images: Option<Images>,
+        report: &mut ReplayReport,
+    ) -> Result<()> {
+        if let Some(images) = images {
+            return self.replay_share(images, report).await;
+        }
         let size = self.ring.header().size;
         for share in Share::each(parts, PARTS_AT_ONCE) {
             let mut images = Images::default();
@@ -90,16 +93,10 @@ impl<D: Disk> Replay<'_, D> {
     }
 
     async fn replay_share(&self, images: Images, report: &mut ReplayReport) -> Result<()> {
-        let mut logs = Vec::new();
-        for (key, image) in images.by_log {
-            match self.homes.of(log_of(key)) {
-                Some(folder) => logs.push(self.planned(key, image, folder).await?),
-                None => self.leave_out(log_of(key), &image, report).await?,
-            }
-        }
+        let mut logs = self.planned(images, report).await?;
         let (mut files, mut moves) = (Vec::new(), Vec::new());
-        for (number, log) in logs.iter().enumerate() {
-            self.add_files(log, number, &mut files, &mut moves);
+        for log in &logs {
+            files.push(self.files_of(log, files.len(), &mut moves));
         }
         moves.sort_unstable_by_key(|one| one.distance);
         self.move_bytes(&moves, &mut files, &mut logs).await?;
@@ -110,39 +107,63 @@ impl<D: Disk> Replay<'_, D> {
         Ok(())
     }
 
-    async fn planned(&self, key: Key, image: LogImage, folder: &Path) -> Result<PlannedLog> {
-        let found = homes::segments_in(self.disk, folder).await?;
+    /// Plans for all logs that are there, and leaves out the others.
+    async fn planned(&self, images: Images, report: &mut ReplayReport) -> Result<Vec<PlannedLog>> {
+        let mut at_home = Vec::new();
+        for (key, image) in images.by_log {
+            match self.homes.of(log_of(key)) {
+                Some(folder) => at_home.push((key, image, folder.to_path_buf())),
+                None => self.leave_out(log_of(key), &image, report).await?,
+            }
+        }
+        let mut looks = Turns::default();
+        for (_, _, folder) in &at_home {
+            let (disk, folder) = (self.disk.clone(), folder.clone());
+            let look = async move { homes::segments_in(&disk, &folder).await };
+            looks.begin(look).await?;
+        }
+        let found = looks.end().await?;
+        assert_eq!(found.len(), at_home.len(), "each log was looked at");
+        let planned = at_home.into_iter().zip(found);
+        let planned = planned
+            .map(|((key, image, folder), found)| self.planned_log(key, image, folder, &found));
+        Ok(planned.collect())
+    }
+
+    fn planned_log(
+        &self,
+        key: Key,
+        image: LogImage,
+        folder: PathBuf,
+        found: &BTreeMap<Offset, u64>,
+    ) -> PlannedLog {
         let planned = if self.twice.contains(&key) {
             Err(RefusalReason::TwoRings)
         } else if self.is_given_up && image.cut.is_some() {
             Err(RefusalReason::CutBeforeDamage)
         } else {
-            plan(&image, &found)
+            plan(&image, found)
         };
         let (plan, refused) = match planned {
             Ok(plan) => (plan, None),
             Err(reason) => (LogPlan::default(), Some(reason)),
         };
-        let replayed = ReplayedLog::new(log_of(key), folder, image.bytes(), &plan);
-        Ok(PlannedLog {
+        let replayed = ReplayedLog::new(log_of(key), &folder, image.bytes(), &plan);
+        PlannedLog {
             image,
             plan,
-            folder: folder.to_path_buf(),
+            folder,
             replayed,
             refused,
-        })
+        }
     }
 
-    fn add_files(
-        &self,
-        log: &PlannedLog,
-        number: usize,
-        files: &mut Vec<FileOfLog>,
-        moves: &mut Vec<Move>,
-    ) {
+    /// Returns the files of the log with this number, and notes what goes to them.
+    fn files_of(&self, log: &PlannedLog, number: usize, moves: &mut Vec<Move>) -> Vec<SegmentFile> {
         let header = self.ring.header();
+        let mut files = Vec::new();
         for segment in &log.plan.segments {
-            let file = files.len();
+            let file = (number, files.len());
             moves.extend(segment.extents.iter().map(|extent| Move {
                 distance: header.size.distance(header.head.position, extent.place),
                 place: extent.place,
@@ -151,26 +172,28 @@ impl<D: Disk> Replay<'_, D> {
                 file,
             }));
             let path = file_path(&log.folder, segment.segment, Role::Log);
-            let file = SegmentFile::new(path, segment);
-            files.push(FileOfLog { file, log: number });
+            files.push(SegmentFile::new(path, segment));
         }
+        files
     }
 
     /// Reads the ring once, and gives each file its bytes.
     async fn move_bytes(
         &self,
         moves: &[Move],
-        files: &mut [FileOfLog],
+        files: &mut [Vec<SegmentFile>],
         logs: &mut [PlannedLog],
     ) -> Result<()> {
         let mut ring = self.ring.bytes();
         let mut gathered: usize = 0;
         for one in moves {
-            let FileOfLog { file, log } = files.get_mut(one.file).expect("it was added");
-            let log = logs.get_mut(*log).expect("it was added");
+            let (number, file) = one.file;
+            let log = logs.get_mut(number).expect("it was planned");
             if log.refused.is_some() {
                 continue;
             }
+            let files_of_log = files.get_mut(number).expect("it was planned");
+            let file = files_of_log.get_mut(file).expect("it was planned");
             let bytes = ring.at(one.place, one.length).await?;
             gathered = gathered.saturating_sub(file.gathered());
             log.refused = file.take(self.disk, one.position, bytes).await?;
@@ -183,22 +206,32 @@ impl<D: Disk> Replay<'_, D> {
         self.flush(files, logs).await
     }
 
-    async fn flush(&self, files: &mut [FileOfLog], logs: &mut [PlannedLog]) -> Result<()> {
-        for FileOfLog { file, log } in files {
-            let log = logs.get_mut(*log).expect("it was added");
-            if log.refused.is_none() {
-                log.refused = file.flush(self.disk).await?;
+    /// Writes what is gathered, many logs at once, each file after the other of its log.
+    async fn flush(&self, files: &mut [Vec<SegmentFile>], logs: &mut [PlannedLog]) -> Result<()> {
+        let (mut numbers, mut writes) = (Vec::new(), Turns::default());
+        for (number, (files, log)) in files.iter_mut().zip(logs.iter()).enumerate() {
+            let has_gathered = files.iter().any(|file| file.gathered() > 0);
+            if log.refused.is_none() && has_gathered {
+                numbers.push(number);
+                let write = flush_log(self.disk.clone(), std::mem::take(files));
+                writes.begin(write).await?;
             }
+        }
+        for (number, (written, refused)) in numbers.into_iter().zip(writes.end().await?) {
+            *files.get_mut(number).expect("its files were taken") = written;
+            logs.get_mut(number).expect("it was planned").refused = refused;
         }
         Ok(())
     }
 
     /// Removes what is void, gives all files their lengths, and syncs them, then the names.
-    async fn end_files(&self, files: Vec<FileOfLog>, logs: &mut [PlannedLog]) -> Result<()> {
-        let mut syncs = Syncs::default();
-        for FileOfLog { file, log } in files {
-            let log = logs.get_mut(log).expect("it was added");
-            if log.refused.is_none() {
+    async fn end_files(&self, files: Vec<Vec<SegmentFile>>, logs: &mut [PlannedLog]) -> Result<()> {
+        let mut syncs = Turns::default();
+        for (files, log) in files.into_iter().zip(logs.iter_mut()) {
+            if log.refused.is_some() {
+                continue;
+            }
+            for file in files {
                 log.replayed.note_written(file.written());
                 syncs.begin(file.end(self.disk.clone())).await?;
             }
@@ -207,6 +240,7 @@ impl<D: Disk> Replay<'_, D> {
         for log in logs.iter().filter(|log| log.refused.is_none()) {
             self.remove_void(log).await?;
         }
+        let mut syncs = Turns::default();
         for log in logs.iter() {
             let (disk, folder) = (self.disk.clone(), log.folder.clone());
             let sync = async move {
@@ -215,7 +249,7 @@ impl<D: Disk> Replay<'_, D> {
             };
             syncs.begin(sync).await?;
         }
-        syncs.end().await
+        syncs.end().await.map(drop)
     }
 
     /// Removes what a cut has made void: segments, the last first, and what was derived from what
@@ -305,36 +339,13 @@ impl<D: Disk> Replay<'_, D> {
     }
 }
 
-/// Syncs that are under way.
-#[derive(Default)]
-struct Syncs {
-    /// Bounded: [`SYNCS_AT_ONCE`].
-    under_way: VecDeque<JoinHandle<Result<()>>>,
-}
-
-impl Syncs {
-    /// Begins one, after another has ended if there are many.
-    async fn begin(&mut self, sync: impl Future<Output = Result<()>> + 'static) -> Result<()> {
-        if self.under_way.len() >= SYNCS_AT_ONCE {
-            self.end_first().await?;
+/// Writes what is gathered of a log's files, unless the log is refused.
+async fn flush_log<D: Disk>(disk: D, mut files: Vec<SegmentFile>) -> Result<WrittenFiles> {
+    for file in &mut files {
+        let refused = file.flush(&disk).await?;
+        if refused.is_some() {
+            return Ok((files, refused));
         }
-        self.under_way.push_back(task::spawn(sync));
-        Ok(())
     }
-
-    /// Waits for all of them.
-    async fn end(&mut self) -> Result<()> {
-        while !self.under_way.is_empty() {
-            self.end_first().await?;
-        }
-        Ok(())
-    }
-
-    async fn end_first(&mut self) -> Result<()> {
-        let Some(first) = self.under_way.pop_front() else {
-            return Ok(());
-        };
-        // A task ends early only with its runtime.
-        first.await.unwrap_or(Err(JournalError::Closed))
-    }
+    Ok((files, None))
 }

@@ -6,7 +6,7 @@
 //! It does not change anything.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use platform::disk::{Disk, Entry, is_unreadable};
@@ -17,6 +17,12 @@ use crate::journal::LogId;
 use crate::journal::error::{JournalError, Result};
 use crate::journal::unlanded::{Key, key};
 use crate::segment::naming::{Name, Role, classify, parse_folder_name};
+
+/// Folders whose small files are read together: the way to a thread and back costs more.
+const FOLDERS: usize = 128;
+
+/// Longest file that is read. They have a few lines.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// The homes of the logs of a log directory.
 #[derive(Default)]
@@ -35,32 +41,46 @@ impl Homes {
         let listed = disk.list(dir).await;
         let entries = listed.map_err(JournalError::io("list", dir))?;
         let mut homes = Self::default();
-        for entry in entries.iter().filter(|entry| entry.is_dir) {
-            let Some(partition) = parse_folder_name(&entry.name) else {
-                continue;
-            };
-            let folder = dir.join(&entry.name);
-            match owner(disk, &folder).await? {
-                Owner::Topic(topic_id) => {
-                    let partition = partition.partition;
-                    let log = LogId {
-                        topic_id,
-                        partition,
-                    };
-                    if let Some(before) = homes.by_log.insert(key(log), folder) {
-                        homes.second.insert(key(log), before);
-                    }
-                }
-                Owner::OtherTier => {}
-                // A log says whose it is before it has a segment, and parts in a ring after that.
-                Owner::Unknown if segments_in(disk, &folder).await?.is_empty() => {}
-                Owner::Unknown => {
-                    tracing::warn!(folder = %folder.display(), "a folder does not say of which topic it is");
-                    homes.is_in_doubt = true;
-                }
+        let folders = entries.iter().filter(|entry| entry.is_dir);
+        let folders = folders.filter_map(|entry| {
+            let partition = parse_folder_name(&entry.name)?.partition;
+            Some((partition, dir.join(&entry.name)))
+        });
+        for some in folders.collect::<Vec<_>>().chunks(FOLDERS) {
+            for (owner, (partition, folder)) in owners(disk, dir, some).await?.into_iter().zip(some)
+            {
+                homes.note(disk, (*partition, folder), owner).await?;
             }
         }
         Ok(homes)
+    }
+
+    /// Takes whose a folder is.
+    async fn note<D: Disk>(
+        &mut self,
+        disk: &D,
+        (partition, folder): (i32, &Path),
+        owner: Owner,
+    ) -> Result<()> {
+        match owner {
+            Owner::Topic(topic_id) => {
+                let log = key(LogId {
+                    topic_id,
+                    partition,
+                });
+                if let Some(before) = self.by_log.insert(log, folder.to_path_buf()) {
+                    self.second.insert(log, before);
+                }
+            }
+            Owner::OtherTier => {}
+            // A log says whose it is before it has a segment, and parts in a ring after that.
+            Owner::Unknown if segments_in(disk, folder).await?.is_empty() => {}
+            Owner::Unknown => {
+                tracing::warn!(folder = %folder.display(), "a folder does not say of which topic it is");
+                self.is_in_doubt = true;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a log with two folders: what the ring has of it belongs into one of them, and the
@@ -89,9 +109,32 @@ enum Owner {
     Unknown,
 }
 
-async fn owner<D: Disk>(disk: &D, folder: &Path) -> Result<Owner> {
-    let file = folder.join(partition_metadata::FILE);
-    match disk.read_file(&file).await {
+/// Reads whose these folders of `dir` are.
+async fn owners<D: Disk>(disk: &D, dir: &Path, folders: &[(i32, PathBuf)]) -> Result<Vec<Owner>> {
+    // Two for each folder, in a row.
+    let files = folders.iter().flat_map(|(_, folder)| {
+        let files = [partition_metadata::FILE, partition_metadata::PART_FILE];
+        files.map(|file| folder.join(file))
+    });
+    let files: Vec<_> = files.collect();
+    let read = disk.read_files(dir, files.clone(), FILE_BYTES_MAX).await;
+    let mut read = read.into_iter().zip(files);
+    let mut owners = Vec::with_capacity(folders.len());
+    while let Some(own) = read.next()
+        && let Some(of_tier) = read.next()
+    {
+        owners.push(owner(own, of_tier)?);
+    }
+    assert_eq!(owners.len(), folders.len(), "each file has a result");
+    Ok(owners)
+}
+
+/// A small file that was read.
+type ReadFile = (io::Result<Vec<u8>>, PathBuf);
+
+/// Returns whose a folder is, by what its two small files say.
+fn owner((own, file): ReadFile, (of_tier, part_file): ReadFile) -> Result<Owner> {
+    match own {
         Ok(bytes) => {
             let found = partition_metadata::parse(&file, &bytes);
             return Ok(found.map_or(Owner::Unknown, Owner::Topic));
@@ -100,13 +143,12 @@ async fn owner<D: Disk>(disk: &D, folder: &Path) -> Result<Owner> {
         Err(error) if is_unreadable(&error) => return Ok(Owner::Unknown),
         Err(error) => return Err(JournalError::io("read", &file)(error)),
     }
-    let of_tier = folder.join(partition_metadata::PART_FILE);
-    match disk.read_file(&of_tier).await {
+    match of_tier {
         Ok(_) => Ok(Owner::OtherTier),
         Err(error) if error.kind() == ErrorKind::NotFound || is_unreadable(&error) => {
             Ok(Owner::Unknown)
         }
-        Err(error) => Err(JournalError::io("read", &of_tier)(error)),
+        Err(error) => Err(JournalError::io("read", &part_file)(error)),
     }
 }
 

@@ -175,6 +175,9 @@ pub(in crate::journal) struct Share {
 }
 
 impl Share {
+    /// All logs.
+    pub(in crate::journal) const WHOLE: Self = Self { number: 0, of: 1 };
+
     /// Returns shares with about `parts_max` of `parts` parts each.
     pub(in crate::journal) fn each(parts: u64, parts_max: u64) -> impl Iterator<Item = Self> {
         let of = parts.div_ceil(parts_max.max(1)).max(1);

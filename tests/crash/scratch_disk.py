@@ -66,8 +66,13 @@ class ScratchDisk:
             os.close(descriptor)
 
     def restore_power(self):
-        """Mounts what the device still has. No process may have files open there; those of a process that was killed just now
-        the kernel may close a little later: requests of its io_uring end behind it."""
+        """Mounts what the device still has."""
+        self.take_away()
+        self.bring_back()
+
+    def take_away(self):
+        """Unmounts it: an empty directory is left in its place. No process may have files open there; those of a process that was
+        killed just now the kernel may close a little later: requests of its io_uring end behind it."""
         deadline = time.monotonic() + BUSY_SECONDS_MAX
         while True:
             try:
@@ -77,6 +82,8 @@ class ScratchDisk:
                 if "busy" not in error.stderr or time.monotonic() > deadline:
                     raise RuntimeError(f"{self.path} stays mounted: {error.stderr.strip()}") from error
                 time.sleep(0.05)  # there is no event to wait for
+
+    def bring_back(self):
         self._mount()
 
     def close(self):

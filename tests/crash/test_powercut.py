@@ -66,8 +66,8 @@ def test_powercut_with_a_journal(make_broker, request, tmp_path):
     torment(make_broker, request, tmp_path, rounds, {"journal.bytes": "2097152"}, Load.check)
 
 
-def test_powercut_of_the_disk_of_the_journal_alone(make_broker, request, tmp_path):
-    """The broker goes on without its journal, and the next start finds what it needs, whatever the journal's disk has kept."""
+def torment_the_journals_disk(make_broker, request, tmp_path, strike):
+    """Loads a broker with its journal on a scratch disk; `strike` ends and starts it, by whatever happens to that disk."""
     if request.config.getoption("--target") != "forebay":
         pytest.skip("about a setting of ours")
     rounds = request.config.getoption("--rounds") or ROUNDS
@@ -81,12 +81,8 @@ def test_powercut_of_the_disk_of_the_journal_alone(make_broker, request, tmp_pat
         load = Load(broker, "torment", PARTITIONS, tmp_path / "ledger", seed, PROMISED)
         try:
             for turn in range(rounds):
-                time.sleep(dice.uniform(0.05, 1.5))  # the moment of the cut, not a wait for anything
-                disk.cut_power()
-                time.sleep(dice.uniform(0.0, 1.0))
-                broker.kill()
-                disk.restore_power()
-                broker.start()
+                time.sleep(dice.uniform(0.05, 1.5))  # the moment of the strike, not a wait for anything
+                strike(broker, disk, dice)
                 load.check()
                 print(f"round {turn + 1}: {load.total_acked()} acknowledged", flush=True)
             load.finish()
@@ -99,6 +95,35 @@ def test_powercut_of_the_disk_of_the_journal_alone(make_broker, request, tmp_pat
             admin.close()
             broker.end()
         assert load.total_acked() > 100 * rounds, "there was hardly any load"
+
+
+def test_powercut_of_the_disk_of_the_journal_alone(make_broker, request, tmp_path):
+    """The broker goes on without its journal, and the next start finds what it needs, whatever the journal's disk has kept."""
+
+    def strike(broker, disk, dice):
+        disk.cut_power()
+        time.sleep(dice.uniform(0.0, 1.0))
+        broker.kill()
+        disk.restore_power()
+        broker.start()
+
+    torment_the_journals_disk(make_broker, request, tmp_path, strike)
+
+
+def test_the_disk_of_the_journal_is_gone_at_the_next_start(make_broker, request, tmp_path):
+    """A start after a kill refuses and names the ring that it needs, changes nothing, and has everything once the disk is back."""
+
+    def strike(broker, disk, _):
+        broker.kill()
+        disk.take_away()
+        broker.spawn()
+        assert broker.process.child.wait(60) != 0, "it serves without what only the ring has"
+        said = broker.process.tail(5)
+        assert "is not there, and it may have bytes that no log has" in said and str(disk.path / "rings") in said, said
+        disk.bring_back()
+        broker.start()
+
+    torment_the_journals_disk(make_broker, request, tmp_path, strike)
 
 
 def test_the_cut_is_felt(make_broker, request, tmp_path):

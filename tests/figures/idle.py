@@ -7,12 +7,14 @@
     --rounds 1            how often each binary has its turn
 
 For each run one line: bytes that the process gave to disks and calls that wrote (from /proc/PID/io), files that changed, processor
-time as a share of one processor, how often its threads slept and were woken (voluntary switches), fetches that it answered, and
-resident memory. On a busy machine the switches for each fetch say more than the time. Members are librdkafka consumers on its
-defaults, all in one process. It takes the Python of the tests (tests/requirements.txt).
+time as a share of one processor, as the scheduler counts it and by ticks, how often its threads slept and were woken (voluntary
+switches), fetches that it answered, and resident memory. Ticks are what top shows; they meet work that a timer begins far too often, or
+never. On a busy machine the switches for each fetch say more than the time. Members are librdkafka consumers on its defaults, all in one
+process. It takes the Python of the tests (tests/requirements.txt).
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -51,9 +53,13 @@ class Watched:
         return {name: int(value) for name, value in rows}
 
     def cpu(self):
-        # What the scheduler counts. The ticks of /proc/PID/stat meet work that a timer begins far too often, or never.
+        # What the scheduler counts.
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/schedstat")
         return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
+
+    def ticks(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def switches(self):
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/status")
@@ -101,16 +107,17 @@ def poll(made):
 def watch(broker, made, seconds, what):
     """One line about what a broker did in that time."""
     files, fetches = broker.files(), broker.fetches()
-    io, cpu, switches, begin = broker.io(), broker.cpu(), broker.switches(), time.monotonic()
+    io, cpu, ticks, switches, begin = broker.io(), broker.cpu(), broker.ticks(), broker.switches(), time.monotonic()
     while time.monotonic() < begin + seconds:
         poll(made) if made else time.sleep(1)
     taken = time.monotonic() - begin
     after, switches = broker.io(), broker.switches() - switches
-    cpu = (broker.cpu() - cpu) / taken
+    cpu, ticks = (broker.cpu() - cpu) / taken, (broker.ticks() - ticks) / taken
     fetches = broker.fetches() - fetches
     changed = {path for path, row in broker.files().items() if files.get(path) != row}
     print(f"{broker.binary} {what}: {taken:.0f} s, {after['write_bytes'] - io['write_bytes']} bytes written, "
-          f"{after['syscw'] - io['syscw']} calls that write, {len(changed)} files changed, {100 * cpu:.2f} % of a processor, "
+          f"{after['syscw'] - io['syscw']} calls that write, {len(changed)} files changed, {100 * cpu:.2f} % of a processor "
+          f"({100 * ticks:.2f} % by ticks), "
           f"{switches / taken:.0f} switches a second" + (f", {switches / fetches:.2f} for each of {fetches} fetches" if fetches else "") +
           f", {broker.resident():.0f} MiB resident", flush=True)
     for path in sorted(changed)[:5]:
@@ -118,14 +125,14 @@ def watch(broker, made, seconds, what):
 
 
 def settle(broker, made):
-    """Waits until nothing changes for ten seconds: topics that were just made are still being noted."""
-    for _ in range(30):
+    """Waits until nothing changes for ten seconds: topics that were just made are still being noted. Some brokers never rest."""
+    for _ in range(12):
         before, until = broker.files(), time.monotonic() + 10
         while time.monotonic() < until:
             poll(made) if made else time.sleep(1)
         if broker.files() == before:
             return
-    raise TimeoutError("it never comes to rest")
+    print(f"{broker.binary}: files change all the time", flush=True)
 
 
 def main():

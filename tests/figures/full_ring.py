@@ -1,0 +1,131 @@
+"""How soon a broker answers after `kill -9`, with much in the ring of its journal and many gigabytes in its logs.
+
+    PYTHON tests/figures/full_ring.py BROKER
+    --gigabytes 30        in the logs, in batches of 1 MB, before the small writes begin
+    --ring 536870912      bytes of the ring; as much may be in it and not in the segments
+    --rate 60MB           of the small writes: single records of 1 KB over 1,000 partitions
+    --rounds 3            kills
+
+The broker has one shard, so that there is one ring. A round writes until the bytes that are only in the ring grow no more, kills, starts,
+and asks for metadata without a pause until an answer lists the broker. For each round: bytes that were only in the ring a moment before the
+kill, time to the first answer, what the ring held, and what the check of all acknowledged records says. Data goes below --home. It takes the Python of the tests (tests/requirements.txt).
+"""
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from peers import rawwire  # noqa: E402
+from peers.process import Process, free_port, wait_until  # noqa: E402
+
+SMALL, LARGE, PARTITIONS = "small", "large", 1000
+MIB = 1 << 20
+
+
+class Journaled:
+    """A broker with a journal, in a directory that outlives it."""
+
+    def __init__(self, binary, home, ring):
+        self.binary, self.home, self.port = binary, Path(home), free_port()
+        self.admin = f"127.0.0.1:{free_port()}"
+        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": self.home / "data", "admin.listener": self.admin,
+                    "num.shards": 1, "journal.bytes": ring, "journal.unlanded.bytes.max": ring, "log.retention.ms": -1}
+        self.argv = [binary, "serve", *(f"{key}={value}" for key, value in settings.items())]
+        self.process = None
+
+    def start(self):
+        """Returns after how many seconds it answered."""
+        begun = time.monotonic()
+        self.process = Process(self.argv, self.home / "log")
+        wait_until(self.serves, "an answer", 300, every=0.002)
+        return time.monotonic() - begun
+
+    def serves(self):
+        try:
+            return rawwire.brokers(self.port) > 0
+        except (OSError, rawwire.Closed):
+            assert self.process.alive(), self.process.tail()
+            return False
+
+    def run(self, *arguments):
+        done = subprocess.run([self.binary, *map(str, arguments)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def unlanded(self):
+        with urllib.request.urlopen(f"http://{self.admin}/metrics", timeout=20) as answer:
+            lines = answer.read().decode().splitlines()
+        found = [line for line in lines if line.startswith("forebay_storage_journal_unlanded_bytes")]
+        return sum(int(float(line.rsplit(" ", 1)[1])) for line in found)
+
+
+    def load(self, *arguments):
+        return [self.binary, "bench", "load", "--bootstrap", f"127.0.0.1:{self.port}", *map(str, arguments)]
+
+
+def fill(broker, gigabytes):
+    """Writes that many gigabytes into logs that stay."""
+    large = ["--topic", LARGE, "--topics", 1, "--partitions", 4]
+    broker.run("topic", "create", f"{LARGE}-0", "-p", 4, "--brokers", f"127.0.0.1:{broker.port}")
+    written = broker.load(*large, "--existing", "--record", "240KB", "--batch", "1MB", "--bytes", f"{gigabytes}GB", "--seconds", 3600)
+    subprocess.run(written, capture_output=True, check=True)
+
+
+def kill_when_full(broker, ledger, rate):
+    """Writes small records, kills the broker when the ring has all it can, and returns what only the ring has then."""
+    command = broker.load("--topic", SMALL, "--partitions", PARTITIONS, "--ledger", ledger, "--keys", "random:1000000", "--batch", "64KB",
+                          "--producers", 8, "--linger", 5, "--rate", rate, "--seconds", 3600)
+    writer = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seen = []
+    try:
+        deadline = time.monotonic() + 60
+        # Landing begins at the half: 25 looks show where it goes up and down, then the next high is waited for.
+        while time.monotonic() < deadline and (len(seen) < 25 or seen[-1] < 0.9 * max(seen)):
+            time.sleep(0.2)
+            if (now := broker.unlanded()) or seen:
+                seen.append(now)
+        last = broker.unlanded()
+        assert last, "nothing went through the ring"
+        broker.process.kill()
+    finally:
+        writer.terminate()
+        writer.wait(60)
+    return last
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("broker")
+    parser.add_argument("--gigabytes", type=int, default=30)
+    parser.add_argument("--ring", type=int, default=512 << 20)
+    parser.add_argument("--rate", default="60MB")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--home")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="full-ring-", dir=options.home) as home:
+        broker = Journaled(Path(options.broker).resolve(), home, options.ring)
+        try:
+            broker.start()
+            fill(broker, options.gigabytes)
+            for number in range(options.rounds):
+                ledger = f"{home}/ledger-{number}"
+                only_there = kill_when_full(broker, ledger, options.rate)
+                ring = broker.run("journal", "show", f"{home}/data").splitlines()[:8]
+                seconds = broker.start()
+                checked = broker.run("bench", "check", "--bootstrap", f"127.0.0.1:{broker.port}", ledger)
+                print(f"{only_there / MIB:.0f} MiB only in the ring; {seconds:.2f} s to the first answer", flush=True)
+                for line in [*ring, *checked.splitlines()]:
+                    print(f"  {line}", flush=True)
+                broker.run("topic", "delete", f"{SMALL}-0", "--brokers", f"127.0.0.1:{broker.port}")
+        finally:
+            broker.process.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -82,7 +82,7 @@ impl Transport {
         match self {
             Self::Plain(socket) => loop {
                 ready!(poll_readable(cx, socket, missing, wakes_at))?;
-                match read_available(socket, into, *wakes_at) {
+                match socket.try_read_buf(into) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                     read => return Poll::Ready(read),
                 }
@@ -202,30 +202,6 @@ fn wake_at(missing: usize) -> usize {
     } else {
         missing.min(COLLECTED_BYTES_MAX)
     }
-}
-
-/// Reads what is available.
-///
-/// Less than there is room for is all there was: the readiness ends with this call, and the next
-/// one need not find out by reading nothing. Not while the socket collects (`wakes_at`): fewer bytes
-/// than it collects would wake nobody.
-fn read_available(
-    socket: &TcpStream,
-    into: &mut impl BufMut,
-    wakes_at: usize,
-) -> io::Result<usize> {
-    let room = into.chunk_mut().len();
-    let mut read = Err(io::ErrorKind::WouldBlock.into());
-    // Readiness that comes after the read is another, which this does not end.
-    let _ = socket.try_io(Interest::READABLE, || {
-        read = socket.try_read_buf(into);
-        match read {
-            Ok(0) => Ok(()),
-            Ok(bytes) if bytes >= room || wakes_at > 1 => Ok(()),
-            _ => Err(io::ErrorKind::WouldBlock.into()),
-        }
-    });
-    read
 }
 
 /// Completes when the socket is readable; else the task is woken when `missing` bytes have come.

@@ -216,7 +216,10 @@ impl FrameReader {
                 FrameState::Coming { len } => {
                     self.state = FrameState::Coming { len };
                     let missing = len.saturating_sub(self.ahead.len());
-                    ready!(socket.poll_come(cx, missing)).map_err(ReadError::of)?;
+                    // The read-ahead may have got more room than it asked for, and have all of it.
+                    if missing > 0 {
+                        ready!(socket.poll_come(cx, missing)).map_err(ReadError::of)?;
+                    }
                     self.state = self.first_piece(len);
                 }
                 FrameState::Granting {

@@ -139,6 +139,34 @@ fn the_end_of_the_peer_within_a_large_frame_is_noticed() {
 }
 
 #[test]
+fn a_large_frame_that_lies_whole_in_the_read_ahead_waits_for_nothing() {
+    run(async |mut reader, mut socket, mut client| {
+        let len = AHEAD_BYTES + 1000;
+        let whole = PREFIX_BYTES + len;
+        // Memory that is used again may be larger than what was asked for.
+        reader.ahead.reserve(2 * whole);
+        client.send(&i32::try_from(len).unwrap().to_be_bytes());
+        client.send(&vec![7; len]);
+        // Until the socket says that it has nothing.
+        let all = poll_fn(|cx| {
+            loop {
+                let (ahead, wakes_at) = (&mut reader.ahead, &mut reader.wakes_at);
+                match socket.poll_read(cx, ahead, 1, wakes_at) {
+                    Poll::Ready(read) => assert!(read.unwrap() > 0),
+                    Poll::Pending if ahead.len() == whole => return Poll::Ready(()),
+                    Poll::Pending => return Poll::Pending,
+                }
+            }
+        });
+        all.await;
+        let read = frame(&mut reader, &mut socket);
+        let read = tokio::time::timeout(Duration::from_mins(1), read).await;
+        let read = read.expect("nothing more comes").unwrap().unwrap();
+        assert_eq!(read.bytes, vec![7; len]);
+    });
+}
+
+#[test]
 fn a_small_frame_behind_a_large_one_is_not_waited_for_in_vain() {
     run(async |mut reader, mut socket, mut client| {
         client.send(&beginning(FRAME_BYTES + PREFIX_BYTES));

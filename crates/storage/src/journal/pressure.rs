@@ -8,6 +8,10 @@
 /// room comes back with the second.
 const HEADER_SHARE: u64 = 4;
 
+/// A header is due when it releases as much, whatever the size of the ring: a start after a crash
+/// reads what is not released.
+const HEADER_BYTES: u64 = 16 << 20;
+
 /// Landing is due when this share of the ring, or of the memory, is used.
 const LANDING_SHARE: u64 = 2;
 
@@ -33,7 +37,8 @@ pub(super) struct Load {
 impl Load {
     /// Returns true when a header is to be written.
     pub(super) fn is_header_due(&self) -> bool {
-        self.releasable > 0 && (self.is_room_wanted || self.releasable >= self.size / HEADER_SHARE)
+        let enough = (self.size / HEADER_SHARE).min(HEADER_BYTES);
+        self.releasable > 0 && (self.is_room_wanted || self.releasable >= enough)
     }
 
     /// Returns true when logs are to land, if any can.
@@ -43,5 +48,32 @@ impl Load {
             || self.is_memory_wanted
             || unreleasable >= self.size / LANDING_SHARE
             || self.unlanded >= self.unlanded_max / LANDING_SHARE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HEADER_BYTES, Load};
+
+    fn releasing(size: u64, releasable: u64) -> Load {
+        Load {
+            size,
+            used: releasable,
+            releasable,
+            unlanded_max: 64 << 20,
+            unlanded: 0,
+            is_room_wanted: false,
+            is_memory_wanted: false,
+        }
+    }
+
+    #[test]
+    fn what_a_start_has_to_read_does_not_grow_with_the_ring() {
+        for size in [1 << 20, 64 << 20, 512 << 20, 64 << 30] {
+            let due = (1..).map(|quarter| quarter << 18);
+            let mut due = due.filter(|bytes| releasing(size, *bytes).is_header_due());
+            assert_eq!(due.next(), Some((size / 4).min(HEADER_BYTES)), "{size}");
+            assert!(!releasing(size, 0).is_header_due(), "nothing is released");
+        }
     }
 }

@@ -25,7 +25,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from confluent_kafka import Consumer, ConsumerGroupMetadata, Producer, TopicPartition  # noqa: E402
+from confluent_kafka import Consumer, Producer, TopicPartition  # noqa: E402
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 
 from peers import kafka  # noqa: E402
@@ -78,7 +78,9 @@ class Transactions:
     def __init__(self, address, number):
         self.producer = Producer({"bootstrap.servers": address, "transactional.id": f"transactions-{number}", "linger.ms": 0})
         self.producer.init_transactions(60)
-        self.group, self.partition, self.offset = ConsumerGroupMetadata(f"transactions-{number}"), number % PARTITIONS, 0
+        # A consumer that assigns itself its partitions, and so is no member.
+        self.consumer = Consumer({"bootstrap.servers": address, "group.id": f"transactions-{number}"})
+        self.group, self.partition, self.offset = self.consumer.consumer_group_metadata(), number % PARTITIONS, 0
 
     def one(self):
         self.offset += 10
@@ -90,6 +92,7 @@ class Transactions:
 
     def end(self):
         self.producer.flush(60)
+        self.consumer.close()
 
 
 def measured(broker, kind, clients, seconds):
@@ -153,8 +156,8 @@ def main():
     try:
         for broker in brokers.values():
             broker.start()
-            made = AdminClient({"bootstrap.servers": broker.address}).create_topics([NewTopic("t", PARTITIONS, 1)])
-            for done in made.values():
+            admin = AdminClient({"bootstrap.servers": broker.address})
+            for done in admin.create_topics([NewTopic("t", PARTITIONS, 1)]).values():
                 done.result()
         print("| what | broker | per second | p50 ms | p99 ms | CPU of the broker, us each |\n|---|---|---|---|---|---|")
         for kind in (Commits, Transactions):

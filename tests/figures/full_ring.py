@@ -2,13 +2,16 @@
 
     PYTHON tests/figures/full_ring.py BROKER
     --gigabytes 30        in the logs, in batches of 1 MB, before the small writes begin
-    --ring 536870912      bytes of the ring; as much may be in it and not in the segments
+    --ring 536870912      bytes of each ring, of which there is one for each shard
+    --unlanded 67108864   bytes of each that may be in it and not in the segments
+    --shards 2            of the broker
     --rate 60MB           of the small writes: single records of 1 KB over 1,000 partitions
     --rounds 3            kills
 
-The broker has one shard, so that there is one ring. A round writes until the bytes that are only in the ring grow no more, kills, starts,
-and asks for metadata without a pause until an answer lists the broker. For each round: bytes that were only in the ring a moment before the
-kill, time to the first answer, what the ring held, and what the check of all acknowledged records says. Data goes below --home. It takes the Python of the tests (tests/requirements.txt).
+A round writes until the bytes that are only in the rings grow no more, kills, starts, and asks for metadata without a pause until an answer
+lists the broker. For each round: bytes that were only in the rings a moment before the kill, time to the first answer, what the first lines
+of `forebay journal show` say, and what the check of all acknowledged records says. Data goes below --home. It takes the Python of the tests
+(tests/requirements.txt).
 """
 
 import argparse
@@ -31,11 +34,12 @@ MIB = 1 << 20
 class Journaled:
     """A broker with a journal, in a directory that outlives it."""
 
-    def __init__(self, binary, home, ring):
+    def __init__(self, binary, home, options):
         self.binary, self.home, self.port = binary, Path(home), free_port()
         self.admin = f"127.0.0.1:{free_port()}"
         settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": self.home / "data", "admin.listener": self.admin,
-                    "num.shards": 1, "journal.bytes": ring, "journal.unlanded.bytes.max": ring, "log.retention.ms": -1}
+                    "num.shards": options.shards, "journal.bytes": options.ring,
+                    "journal.unlanded.bytes.max": options.unlanded, "log.retention.ms": -1}
         self.argv = [binary, "serve", *(f"{key}={value}" for key, value in settings.items())]
         self.process = None
 
@@ -104,12 +108,14 @@ def main():
     parser.add_argument("broker")
     parser.add_argument("--gigabytes", type=int, default=30)
     parser.add_argument("--ring", type=int, default=512 << 20)
+    parser.add_argument("--unlanded", type=int, default=64 << 20)
+    parser.add_argument("--shards", type=int, default=2)
     parser.add_argument("--rate", default="60MB")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--home")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="full-ring-", dir=options.home) as home:
-        broker = Journaled(Path(options.broker).resolve(), home, options.ring)
+        broker = Journaled(Path(options.broker).resolve(), home, options)
         try:
             broker.start()
             fill(broker, options.gigabytes)

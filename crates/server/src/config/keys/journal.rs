@@ -5,8 +5,8 @@ use super::Key;
 pub(super) const KEYS: &[Key] = &[
     Key::long("journal.bytes", "0").range(0, 64 << 30).ours().doc(
         "Size of the journal of each shard and log directory: a ring file that takes small synced \
-         appends of all logs with one write, before their segments get them. 0 (for now the \
-         default, because its gains have not been measured for long enough): no journal. \
+         appends of all logs with one write, before their segments get them. 0 (the default: \
+         many partitions with small writes gain, others do not): no journal. \
          Otherwise at least 1048576. Not with storage.tiers. A directory with a journal that was not left \
          by a clean stop is refused by Kafka and by older versions: `forebay recover` makes it \
          theirs.",

@@ -46,7 +46,7 @@ use crate::rests::{Rests, each};
 use crate::route::{Target, at_partitions_abandoned};
 
 use looking::{
-    Counting, Estimate, Looks, any_urgent, bytes_of, estimate_at, look_at_unknown, look_here,
+    Estimate, LookTurn, Looks, any_urgent, bytes_of, estimate_at, look_at_unknown, look_here,
 };
 use waiting::{WaitEnd, wait};
 
@@ -145,12 +145,12 @@ async fn wait_and_read<P: Platform>(
     };
     let mut waiting = None;
     let isolation = limits.isolation;
-    let mut known = look_here(broker, &items, (isolation, Counting::First)).await;
-    let mut elsewhere = Counting::First;
+    let mut known = look_here(broker, &items, (isolation, LookTurn::First)).await;
+    let mut elsewhere = LookTurn::First;
     // Of one other shard, the wait itself tells what is there: to ask first would wake it twice.
     if asks_several_others(broker, &items) {
         known = look_at_unknown(broker, &items, known, (isolation, elsewhere)).await;
-        elsewhere = Counting::Again;
+        elsewhere = LookTurn::Again;
     }
     let estimates = loop {
         let bytes = bytes_of(known.iter().flatten());
@@ -168,7 +168,7 @@ async fn wait_and_read<P: Platform>(
         let missing = limits.bytes_min.saturating_sub(bytes);
         let had_place = place.take().is_some();
         let (looks, ended) = wait(broker, &items, &known, missing, (limits, elsewhere)).await;
-        elsewhere = Counting::Again;
+        elsewhere = LookTurn::Again;
         if had_place {
             *place = Some(broker.place(limits.peer).await);
         }
@@ -177,7 +177,7 @@ async fn wait_and_read<P: Platform>(
             // All shards have answered what can be answered without records.
             WaitEnd::Deadline => break whole(known).await,
             WaitEnd::Progress => {
-                let again = (isolation, Counting::Again);
+                let again = (isolation, LookTurn::Again);
                 known = over(look_here(broker, &items, again).await, known).await;
                 known = look_at_unknown(broker, &items, known, again).await;
             }

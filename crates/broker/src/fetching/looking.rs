@@ -32,7 +32,7 @@ pub(super) struct Estimate {
 
 /// Whether a look counts the fetch at its partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Counting {
+pub(super) enum LookTurn {
     /// The first look does.
     First,
     Again,
@@ -110,7 +110,7 @@ pub(super) async fn look_at_unknown<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
     known: Looks,
-    (isolation, counting): (Isolation, Counting),
+    (isolation, turn): (Isolation, LookTurn),
 ) -> Looks {
     assert_eq!(items.len(), known.len(), "each partition has its place");
     let is_unknown = |place: usize| known.get(place).is_some_and(Option::is_none);
@@ -121,7 +121,7 @@ pub(super) async fn look_at_unknown<P: Platform>(
         broker
             .shards
             .call_abandoned(shard, move |broker| async move {
-                let looks = look_at_these(&broker, &these, (isolation, counting)).await;
+                let looks = look_at_these(&broker, &these, (isolation, turn)).await;
                 placed(&these, looks).await
             })
     });
@@ -154,7 +154,7 @@ pub(super) async fn placed(
 pub(super) async fn look_here<P: Platform>(
     broker: &Broker<P>,
     items: &[Item],
-    looks: (Isolation, Counting),
+    looks: (Isolation, LookTurn),
 ) -> Looks {
     let look = |(target, wanted): &Item| match target {
         Err(code) => Some(Err(*code)),
@@ -170,7 +170,7 @@ pub(super) async fn look_here<P: Platform>(
 pub(super) async fn look_at_these<P: Platform>(
     broker: &Broker<P>,
     these: &[Placed],
-    looks: (Isolation, Counting),
+    looks: (Isolation, LookTurn),
 ) -> Vec<Result<Estimate, ErrorCode>> {
     let look = |(_, target, wanted): &Placed| look_at(broker, *target, *wanted, looks);
     each(these, look).await
@@ -180,10 +180,10 @@ fn look_at<P: Platform>(
     broker: &Broker<P>,
     target: Target,
     wanted: PartitionFetch,
-    (isolation, counting): (Isolation, Counting),
+    (isolation, turn): (Isolation, LookTurn),
 ) -> Result<Estimate, ErrorCode> {
     let partition = broker.led(target)?;
-    if counting == Counting::First {
+    if turn == LookTurn::First {
         partition.metrics.fetch_requests.add(1);
     }
     estimate_at(&partition, wanted, isolation)

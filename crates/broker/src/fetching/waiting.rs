@@ -22,7 +22,7 @@ use platform::task::timeout_at;
 use wire::types::{ErrorCode, Offset};
 
 use super::looking::{
-    Counting, Estimate, Looks, Placed, any_urgent, bytes_of, look_at_these, placed, placed_by_shard,
+    Estimate, LookTurn, Looks, Placed, any_urgent, bytes_of, look_at_these, placed, placed_by_shard,
 };
 use super::{FetchLimits, Item};
 use crate::Broker;
@@ -58,14 +58,14 @@ struct ShardLooks {
 }
 
 /// Waits until the partitions have `missing` bytes more than known, one of them changes its state,
-/// or the deadline passes. Returns what the shards saw that have ended their part. `elsewhere` is how
-/// other shards count the fetch.
+/// or the deadline passes. Returns what the shards saw that have ended their part. `elsewhere` is
+/// whether other shards count the fetch.
 pub(super) async fn wait<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: &[Item],
     known: &Looks,
     missing: usize,
-    (limits, elsewhere): (FetchLimits, Counting),
+    (limits, elsewhere): (FetchLimits, LookTurn),
 ) -> (Looks, WaitEnd) {
     assert_eq!(items.len(), known.len(), "each partition has its place");
     let found = |these: &[Placed]| {
@@ -88,15 +88,15 @@ pub(super) async fn wait<P: Platform>(
     let calls = asked.map(|(shard, (found, these))| {
         let goal = found.saturating_add(share.max(1));
         // Those here were looked at before.
-        let counting = if shard == broker.shards.me() {
-            Counting::Again
+        let turn = if shard == broker.shards.me() {
+            LookTurn::Again
         } else {
             elsewhere
         };
         broker
             .shards
             .call_abandoned(shard, move |broker| async move {
-                wait_here(&broker, &these, goal, (limits, counting)).await
+                wait_here(&broker, &these, goal, (limits, turn)).await
             })
     });
     // A shard that is shutting down has no looks.
@@ -132,10 +132,10 @@ async fn wait_here<P: Platform>(
     broker: &Rc<Broker<P>>,
     these: &[Placed],
     goal: usize,
-    (limits, counting): (FetchLimits, Counting),
+    (limits, turn): (FetchLimits, LookTurn),
 ) -> ShardLooks {
     let isolation = limits.isolation;
-    let mut looks = look_at_these(broker, these, (isolation, counting)).await;
+    let mut looks = look_at_these(broker, these, (isolation, turn)).await;
     let bytes = bytes_of(&looks);
     let mut end = WaitEnd::Progress;
     if bytes < goal && !any_urgent(&looks) {
@@ -152,7 +152,7 @@ async fn wait_here<P: Platform>(
         };
         let seen = each(these.iter().zip(&looks), waiting).await;
         end = sleep_until_more(broker, &seen, goal.saturating_sub(bytes), limits).await;
-        looks = look_at_these(broker, these, (isolation, Counting::Again)).await;
+        looks = look_at_these(broker, these, (isolation, LookTurn::Again)).await;
     }
     let looks = placed(these, looks).await;
     ShardLooks { end, looks }

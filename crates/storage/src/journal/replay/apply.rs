@@ -1,7 +1,7 @@
 //! Puts what one ring says of the logs into their segments.
 //!
-//! The ring is read once, in the order of the file, to move the bytes; where it has very many parts,
-//! twice for each share of the logs: before that to know what it says.
+//! The ring is read once, in the order of the file, to move the bytes; where it has very many
+//! parts, twice for each share of the logs: before that to know what it says.
 //! Invariants: a file is removed or cut only when the log's bytes were written without finding a
 //! reason to refuse it; all files are synced, and then all names, before it returns.
 //! It does not decide what belongs where (`plan`).

@@ -9,7 +9,7 @@
 const HEADER_SHARE: u64 = 4;
 
 /// A header is due when it releases as much, whatever the size of the ring: a start after a crash
-/// reads what is not released.
+/// replays what is not released.
 const HEADER_BYTES: u64 = 16 << 20;
 
 /// Landing is due when this share of the ring, or of the memory, is used.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_start_has_to_read_does_not_grow_with_the_ring() {
+    fn what_a_start_has_to_replay_does_not_grow_with_the_ring() {
         for size in [1 << 20, 64 << 20, 512 << 20, 64 << 30] {
             let due = (1..).map(|quarter| quarter << 18);
             let mut due = due.filter(|bytes| releasing(size, *bytes).is_header_due());

@@ -6,13 +6,12 @@
 //! reason to refuse it; all files are synced, and then all names, before it returns.
 //! It does not decide what belongs where (`plan`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use platform::Clock;
 use platform::disk::Disk;
-use wire::types::Offset;
 
 use super::aside::{self, AsidePlace};
 use super::homes::{self, Homes};
@@ -32,7 +31,8 @@ use crate::segment::naming::{Role, file_path};
 /// segments are written.
 pub(super) const PARTS_AT_ONCE: u64 = 1 << 20;
 
-/// Bytes of segments that are gathered for writes at once.
+/// Bytes of segments that are gathered for writes at once; while they are compared and written they
+/// take three times as much.
 const GATHERED_BYTES_MAX: usize = 64 << 20;
 
 /// The replay of one ring.
@@ -116,45 +116,23 @@ impl<D: Disk> Replay<'_, D> {
                 None => self.leave_out(log_of(key), &image, report).await?,
             }
         }
-        let mut looks = Turns::default();
-        for (_, _, folder) in &at_home {
-            let (disk, folder) = (self.disk.clone(), folder.clone());
-            let look = async move { homes::segments_in(&disk, &folder).await };
-            looks.begin(look).await?;
+        let mut plans = Turns::default();
+        for (key, image, folder) in at_home {
+            let refused = self.refusal(key, &image);
+            let plan = planned_log(self.disk.clone(), (log_of(key), image), folder, refused);
+            plans.begin(plan).await?;
         }
-        let found = looks.end().await?;
-        assert_eq!(found.len(), at_home.len(), "each log was looked at");
-        let planned = at_home.into_iter().zip(found);
-        let planned = planned
-            .map(|((key, image, folder), found)| self.planned_log(key, image, folder, &found));
-        Ok(planned.collect())
+        plans.end().await
     }
 
-    fn planned_log(
-        &self,
-        key: Key,
-        image: LogImage,
-        folder: PathBuf,
-        found: &BTreeMap<Offset, u64>,
-    ) -> PlannedLog {
-        let planned = if self.twice.contains(&key) {
-            Err(RefusalReason::TwoRings)
+    /// Returns why a log is refused, whatever is on the disk.
+    fn refusal(&self, key: Key, image: &LogImage) -> Option<RefusalReason> {
+        if self.twice.contains(&key) {
+            Some(RefusalReason::TwoRings)
         } else if self.is_given_up && image.cut.is_some() {
-            Err(RefusalReason::CutBeforeDamage)
+            Some(RefusalReason::CutBeforeDamage)
         } else {
-            plan(&image, found)
-        };
-        let (plan, refused) = match planned {
-            Ok(plan) => (plan, None),
-            Err(reason) => (LogPlan::default(), Some(reason)),
-        };
-        let replayed = ReplayedLog::new(log_of(key), &folder, image.bytes(), &plan);
-        PlannedLog {
-            image,
-            plan,
-            folder,
-            replayed,
-            refused,
+            None
         }
     }
 
@@ -337,6 +315,32 @@ impl<D: Disk> Replay<'_, D> {
         };
         aside::keep(self.disk, &mut self.ring.bytes(), image, &place).await
     }
+}
+
+/// Looks into the folder of a log, and plans what is done to it unless it is refused.
+async fn planned_log<D: Disk>(
+    disk: D,
+    (log, image): (LogId, LogImage),
+    folder: PathBuf,
+    refused: Option<RefusalReason>,
+) -> Result<PlannedLog> {
+    let found = homes::segments_in(&disk, &folder).await?;
+    let planned = match refused {
+        Some(reason) => Err(reason),
+        None => plan(&image, &found),
+    };
+    let (plan, refused) = match planned {
+        Ok(plan) => (plan, None),
+        Err(reason) => (LogPlan::default(), Some(reason)),
+    };
+    let replayed = ReplayedLog::new(log, &folder, image.bytes(), &plan);
+    Ok(PlannedLog {
+        image,
+        plan,
+        folder,
+        replayed,
+        refused,
+    })
 }
 
 /// Writes what is gathered of a log's files, unless the log is refused.

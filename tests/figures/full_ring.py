@@ -15,6 +15,7 @@ of `forebay journal show` say, and what the check of all acknowledged records sa
 """
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,41 +25,23 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from peers import rawwire  # noqa: E402
-from peers.process import Process, free_port, wait_until  # noqa: E402
+from peers.broker import Forebay, forebay_binary  # noqa: E402
+from peers.process import free_port  # noqa: E402
 
 SMALL, LARGE, PARTITIONS = "small", "large", 1000
 MIB = 1 << 20
 
 
-class Journaled:
-    """A broker with a journal, in a directory that outlives it."""
+class Journaled(Forebay):
+    """A broker with a journal."""
 
-    def __init__(self, binary, home, options):
-        self.binary, self.home, self.port = binary, Path(home), free_port()
+    def __init__(self, home, options):
         self.admin = f"127.0.0.1:{free_port()}"
-        settings = {"listeners": f"PLAINTEXT://127.0.0.1:{self.port}", "log.dirs": self.home / "data", "admin.listener": self.admin,
-                    "num.shards": options.shards, "journal.bytes": options.ring,
-                    "journal.unlanded.bytes.max": options.unlanded, "log.retention.ms": -1}
-        self.argv = [binary, "serve", *(f"{key}={value}" for key, value in settings.items())]
-        self.process = None
-
-    def start(self):
-        """Returns after how many seconds it answered."""
-        begun = time.monotonic()
-        self.process = Process(self.argv, self.home / "log")
-        wait_until(self.serves, "an answer", 300, every=0.002)
-        return time.monotonic() - begun
-
-    def serves(self):
-        try:
-            return rawwire.brokers(self.port) > 0
-        except (OSError, rawwire.Closed):
-            assert self.process.alive(), self.process.tail()
-            return False
+        super().__init__(home, {"admin.listener": self.admin, "num.shards": options.shards, "journal.bytes": options.ring,
+                                "journal.unlanded.bytes.max": options.unlanded, "log.retention.ms": -1})
 
     def run(self, *arguments):
-        done = subprocess.run([self.binary, *map(str, arguments)], capture_output=True, text=True, check=False)
+        done = subprocess.run([forebay_binary(), *map(str, arguments)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -68,15 +51,14 @@ class Journaled:
         found = [line for line in lines if line.startswith("forebay_storage_journal_unlanded_bytes")]
         return sum(int(float(line.rsplit(" ", 1)[1])) for line in found)
 
-
     def load(self, *arguments):
-        return [self.binary, "bench", "load", "--bootstrap", f"127.0.0.1:{self.port}", *map(str, arguments)]
+        return [str(forebay_binary()), "bench", "load", "--bootstrap", self.address, *map(str, arguments)]
 
 
 def fill(broker, gigabytes):
     """Writes that many gigabytes into logs that stay."""
     large = ["--topic", LARGE, "--topics", 1, "--partitions", 4]
-    broker.run("topic", "create", f"{LARGE}-0", "-p", 4, "--brokers", f"127.0.0.1:{broker.port}")
+    broker.run("topic", "create", f"{LARGE}-0", "-p", 4, "--brokers", broker.address)
     written = broker.load(*large, "--existing", "--record", "240KB", "--batch", "1MB", "--bytes", f"{gigabytes}GB", "--seconds", 3600)
     subprocess.run(written, capture_output=True, check=True)
 
@@ -85,7 +67,7 @@ def kill_when_full(broker, ledger, rate):
     """Writes small records, kills the broker when the ring has all it can, and returns what only the ring has then."""
     command = broker.load("--topic", SMALL, "--partitions", PARTITIONS, "--ledger", ledger, "--keys", "random:1000000", "--batch", "64KB",
                           "--producers", 8, "--linger", 5, "--rate", rate, "--seconds", 3600)
-    writer = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    writer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     seen = []
     try:
         deadline = time.monotonic() + 60
@@ -96,7 +78,7 @@ def kill_when_full(broker, ledger, rate):
                 seen.append(now)
         last = broker.unlanded()
         assert last, "nothing went through the ring"
-        broker.process.kill()
+        broker.kill()
     finally:
         writer.terminate()
         writer.wait(60)
@@ -114,23 +96,23 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--home")
     options = parser.parse_args()
+    os.environ["TEST_BROKER"] = str(Path(options.broker).resolve())
     with tempfile.TemporaryDirectory(prefix="full-ring-", dir=options.home) as home:
-        broker = Journaled(Path(options.broker).resolve(), home, options)
-        try:
-            broker.start()
+        broker = Journaled(home, options)
+        with broker:
             fill(broker, options.gigabytes)
             for number in range(options.rounds):
                 ledger = f"{home}/ledger-{number}"
                 only_there = kill_when_full(broker, ledger, options.rate)
-                ring = broker.run("journal", "show", f"{home}/data").splitlines()[:8]
-                seconds = broker.start()
-                checked = broker.run("bench", "check", "--bootstrap", f"127.0.0.1:{broker.port}", ledger)
+                ring = broker.run("journal", "show", broker.data).splitlines()[:8]
+                begun = time.monotonic()
+                broker.start()
+                seconds = time.monotonic() - begun
+                checked = broker.run("bench", "check", "--bootstrap", broker.address, ledger)
                 print(f"{only_there / MIB:.0f} MiB only in the ring; {seconds:.2f} s to the first answer", flush=True)
                 for line in [*ring, *checked.splitlines()]:
                     print(f"  {line}", flush=True)
-                broker.run("topic", "delete", f"{SMALL}-0", "--brokers", f"127.0.0.1:{broker.port}")
-        finally:
-            broker.process.kill()
+                broker.run("topic", "delete", f"{SMALL}-0", "--brokers", broker.address)
 
 
 if __name__ == "__main__":

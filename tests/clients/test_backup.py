@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from clients import workload
 from clients.client import Client
 from crash.load import Load, decode
+from crash.transformer import Transformer
 from peers.broker import Forebay, forebay_binary
 from peers.kafka import Kafka
 from peers.process import die_with_parent, wait_until
@@ -72,7 +73,7 @@ class Transactions:
 
     def _run(self):
         producer = Producer({"bootstrap.servers": self.address, "transactional.id": "pairs", "linger.ms": 0})
-        producer.init_transactions(60)
+        Transformer.until_done(producer.init_transactions)
         group = Consumer({"bootstrap.servers": self.address, "group.id": self.POSITIONS})
         number = 0
         while not self.ending:
@@ -121,7 +122,7 @@ def whole(address, least):
     # None is open for ever: a new transaction is seen by readers.
     later = b"later %d" % (len(one) - len(numbers))
     producer = Producer({"bootstrap.servers": address, "transactional.id": later.decode()})
-    producer.init_transactions(60)
+    Transformer.until_done(producer.init_transactions)
     producer.begin_transaction()
     for partition in range(2):
         producer.produce("pairs", later, partition=partition)

@@ -21,7 +21,8 @@ use wire::types::{Offset, TopicPartition};
 
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::log::views::{Flushing, Limiting, Upkeeping};
+use crate::log::flush::idle::StirringLogs;
+use crate::log::views::{Limiting, Upkeeping};
 use crate::metrics::Metrics;
 use crate::options::StoreOptions;
 use crate::segment::Segment;
@@ -89,6 +90,8 @@ pub(crate) struct StoreCore<P: Platform> {
     pub(crate) checking: Semaphore,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
+    /// Logs that are not known to be at rest.
+    pub(crate) stirring: StirringLogs<P>,
     /// Open files of segments at the last count.
     pub(crate) open_files: Cell<i64>,
     /// When a log last logged that it skips a folder that is not its own.
@@ -238,6 +241,7 @@ impl<P: Platform> Store<P> {
             loaded: RefCell::default(),
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
+            stirring: StirringLogs::default(),
             open_files: Cell::new(0),
             told_of_taken: Cell::new(None),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),
@@ -419,10 +423,7 @@ impl<P: Platform> Store<P> {
                 };
                 let store = Self { shared };
                 let now_ms = clock.wall_ms();
-                for log in store.logs() {
-                    Flushing(&log).flush_if_due(now_ms);
-                }
-                store.close_idle_files();
+                store.look_at_stirring_logs(now_ms);
             }
         })
     }

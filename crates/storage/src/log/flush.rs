@@ -171,6 +171,7 @@ impl<P: Platform> Flushing<'_, P> {
             return;
         }
         let Some(log) = self.me() else { return };
+        self.store().shared.stirring.note(&log);
         self.flush.running.set(true);
         task::spawn(async move { Flushing(&log).run_flushes().await });
     }

@@ -205,12 +205,22 @@ fn a_replicated_log_writes_at_once_and_syncs_when_told() {
         append(&log, 1, 10);
         let _ = settle().await;
         assert_eq!(log.durable_offset(), Offset(10));
-        let _ = task::timeout(
-            std::time::Duration::from_secs(7),
-            std::future::pending::<()>(),
-        )
-        .await;
+        let pass = async |seconds| {
+            let while_time_passes = std::future::pending::<()>();
+            let _ = task::timeout(std::time::Duration::from_secs(seconds), while_time_passes).await;
+        };
+        pass(7).await;
         assert_eq!(log.durable_offset(), Offset(11), "flush.ms");
+        // It is at rest, and its file is closed; what comes now is synced as soon.
+        for seconds in [0, 100] {
+            let end = log.log_end_offset().0;
+            pass(seconds).await;
+            append(&log, 1, 10);
+            let _ = settle().await;
+            assert_eq!(log.durable_offset(), Offset(end));
+            pass(7).await;
+            assert_eq!(log.durable_offset(), Offset(end + 1), "after {seconds} s");
+        }
     });
 }
 

@@ -306,6 +306,35 @@ fn logs_that_nobody_writes_to_hold_no_descriptor() {
 }
 
 #[test]
+fn a_file_that_only_a_read_has_opened_is_closed_again() {
+    simulate(async {
+        let store = StoreOptions {
+            cache_bytes_max: 0,
+            ..store_options()
+        };
+        let world = World::on(platform::sim::SimPlatform::new(1), store);
+        let _flusher = world.store.spawn_flusher();
+        let one_segment = LogOptions {
+            segment_bytes: 1 << 20,
+            ..options()
+        };
+        let log = world.open(one_segment).await;
+        for _ in 0..10 {
+            produce(&log, 1, 40_000).await;
+        }
+        pass(60).await;
+        assert_eq!(world.store.open_files(), 0);
+        for _ in 0..3 {
+            assert_holds(&log, 0, 10).await;
+            pass(10).await;
+            assert_eq!(world.store.open_files(), 1, "the read's");
+            pass(50).await;
+            assert_eq!(world.store.open_files(), 0);
+        }
+    });
+}
+
+#[test]
 fn above_the_bound_the_longest_idle_files_are_closed_at_once() {
     simulate(async {
         let store = StoreOptions {

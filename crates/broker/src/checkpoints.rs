@@ -144,7 +144,7 @@ impl<P: Platform> Broker<P> {
             .unwrap_or(false)
     }
 
-    async fn gathered(&self, dir: &Path) -> Vec<LogPoints> {
+    async fn gathered(&self, dir: &Path) -> Arc<[LogPoints]> {
         let dir = dir.to_owned();
         let gathered = self
             .shards
@@ -241,13 +241,17 @@ impl<P: Platform> Broker<P> {
         let begun = clock.now();
         let points = self.gathered(&dir).await;
         let mut all_written = self.write_compacted(&dir, &points).await;
-        let starts = rows(&points, |p| p.log_start);
-        let with_starts = self.write_rows(&dir, offsets::LOG_STARTS, &starts).await;
-        all_written &= with_starts;
-        let watermarks = rows(&points, |p| p.high_watermark);
-        let file = offsets::HIGH_WATERMARKS;
-        all_written &= self.write_rows(&dir, file, &watermarks).await;
-        let written = self.write_recovery_points(&dir, points, with_starts).await;
+        let rows = async |file, of: fn(&LogPoints) -> Offset| {
+            self.write_rows(&dir, file, &points, of).await
+        };
+        let with_starts = rows(offsets::LOG_STARTS, |of| of.log_start).await;
+        let with_ends = rows(offsets::HIGH_WATERMARKS, |of| of.high_watermark).await;
+        all_written &= with_starts & with_ends;
+        let all = Arc::clone(&points);
+        let written = self.write_recovery_points(&dir, all, with_starts).await;
+        if with_starts && with_ends && written != CheckpointState::No {
+            self.checkpoint_files.note_points(&dir, points);
+        }
         room::regain(self.platform.disk(), &dir, &self.checkpoint_files).await;
         let took = clock.now().saturating_duration_since(begun);
         self.metrics.checkpoint_seconds.observe(took.as_secs_f64());
@@ -265,17 +269,14 @@ impl<P: Platform> Broker<P> {
     async fn write_recovery_points(
         &self,
         dir: &Path,
-        points: Vec<LogPoints>,
+        points: Arc<[LogPoints]>,
         with_starts: bool,
     ) -> CheckpointState {
-        let recovery = rows(&points, |p| p.recovery_point);
-        if !self
-            .write_rows(dir, offsets::RECOVERY_POINTS, &recovery)
-            .await
-        {
+        let file = offsets::RECOVERY_POINTS;
+        let write = self.write_rows(dir, file, &points, |of| of.recovery_point);
+        if !write.await {
             return CheckpointState::No;
         }
-        let points: Arc<[LogPoints]> = points.into();
         let of: Arc<Path> = dir.into();
         // Each shard detects hangs of its own logs; if one gives up, the files count as not
         // written.
@@ -293,18 +294,24 @@ impl<P: Platform> Broker<P> {
         CheckpointState::But(busy)
     }
 
-    async fn write_rows(&self, dir: &Path, name: &str, rows: &[(TopicPartition, Offset)]) -> bool {
-        let path = dir.join(name);
-        self.write_file(&path, &offsets::encode(rows)).await
+    /// Writes one offset of each log into a file; false if it could not be written.
+    async fn write_rows(
+        &self,
+        dir: &Path,
+        name: &str,
+        points: &[LogPoints],
+        of: fn(&LogPoints) -> Offset,
+    ) -> bool {
+        let (files, path) = (&self.checkpoint_files, dir.join(name));
+        if !files.are_from(dir, points) {
+            files.forget_points(dir);
+        } else if files.is_as_written(self.platform.disk(), &path).await {
+            return true;
+        }
+        let rows = points
+            .iter()
+            .map(|points| (points.topic_partition.clone(), of(points)));
+        let rows: Vec<_> = rows.collect();
+        self.write_file(&path, &offsets::encode(&rows)).await
     }
-}
-
-fn rows(
-    points: &[LogPoints],
-    field: impl Fn(&LogPoints) -> Offset,
-) -> Vec<(TopicPartition, Offset)> {
-    points
-        .iter()
-        .map(|points| (points.topic_partition.clone(), field(points)))
-        .collect()
 }

@@ -12,8 +12,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hasher};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use platform::Disk;
+use storage::LogPoints;
 
 use crate::seldom::SeldomLine;
 
@@ -23,6 +25,9 @@ pub(crate) struct CheckpointFiles {
     /// Digests of the bytes that were written durably, by file.
     // Unbounded: the checkpoint files there are, a few for each log directory of the settings.
     digests: RefCell<BTreeMap<PathBuf, u64>>,
+    /// The offsets that all files of a directory were written from.
+    // Unbounded: the logs there are, once for each.
+    points: RefCell<BTreeMap<PathBuf, Arc<[LogPoints]>>>,
     /// The files of reserved space that were allocated in full.
     // Unbounded: the log directories of the settings.
     reserved: RefCell<BTreeSet<PathBuf>>,
@@ -43,6 +48,32 @@ impl CheckpointFiles {
         }
         let there = disk.read_file(path).await;
         there.is_ok_and(|there| there == bytes)
+    }
+
+    /// Returns true if the file still reads as what was written durably.
+    pub(super) async fn is_as_written<D: Disk>(&self, disk: &D, path: &Path) -> bool {
+        let Some(known) = self.digests.borrow().get(path).copied() else {
+            return false;
+        };
+        let there = disk.read_file(path).await;
+        there.is_ok_and(|there| digest(&there) == known)
+    }
+
+    /// Returns true if all files of a directory were last written from these offsets: unless
+    /// another program changed one, its bytes need not be made to be compared.
+    pub(super) fn are_from(&self, dir: &Path, points: &[LogPoints]) -> bool {
+        let written = self.points.borrow();
+        written.get(dir).is_some_and(|written| **written == *points)
+    }
+
+    /// Notes that all files of a directory were written from these offsets.
+    pub(super) fn note_points(&self, dir: &Path, points: Arc<[LogPoints]>) {
+        self.points.borrow_mut().insert(dir.to_path_buf(), points);
+    }
+
+    /// Takes note that a file of a directory may be written from others.
+    pub(super) fn forget_points(&self, dir: &Path) {
+        self.points.borrow_mut().remove(dir);
     }
 
     /// Forgets a file that is about to be written: until that is done, nothing is known of it.

@@ -22,6 +22,7 @@
 )]
 
 mod looking;
+mod quiet;
 mod waiting;
 
 use std::net::IpAddr;
@@ -48,6 +49,7 @@ use crate::route::{Target, at_partitions_abandoned};
 use looking::{
     Estimate, LookTurn, Looks, any_urgent, bytes_of, estimate_at, look_at_unknown, look_here,
 };
+pub(crate) use quiet::LastQuiet;
 use waiting::{WaitEnd, wait};
 
 /// Memory of each partition of a waiting fetch, about: its parameters and its state, on both
@@ -92,9 +94,28 @@ pub(crate) type Item = (Result<Target, ErrorCode>, PartitionFetch);
 
 /// Fetches `items` in order, on the one shard that owns them all, or from here.
 ///
-/// A place for a request about many things is given up while the fetch waits, for data or for
+/// `last` is what the last fetch of the connection found. A place for a request about many things is
+/// given up while the fetch waits, for data or for
 /// disks, if there is memory for the wait.
 pub(crate) async fn fetch_all<P: Platform>(
+    broker: &Rc<Broker<P>>,
+    items: Vec<Item>,
+    limits: FetchLimits,
+    (place, last): (&mut Option<RequestPlace>, &LastQuiet),
+) -> FetchedPartitions {
+    if place.is_none()
+        && let Some(found) = last.again(broker, &items, limits).await
+    {
+        return found;
+    }
+    let attempt = LastQuiet::attempt(broker, &items);
+    let fetched = fetch_anew(broker, items, limits, place).await;
+    last.keep(broker, attempt, limits.isolation, &fetched.partitions);
+    fetched
+}
+
+/// Fetches without what the last fetch found.
+async fn fetch_anew<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,

@@ -14,6 +14,7 @@ pub mod audit;
 pub mod authorizer;
 mod broker;
 mod bulk;
+mod changes;
 mod checkpoints;
 mod client_metrics;
 pub mod compaction;

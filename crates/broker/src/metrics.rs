@@ -137,6 +137,16 @@ impl Pair {
     }
 }
 
+/// Returns the series of a topic, and that of all topics.
+fn pair(family: &ByTopic, topic: &Arc<str>) -> Pair {
+    let label = TopicLabel {
+        topic: Arc::clone(topic),
+    };
+    let one = family.get_or_create(&label).clone();
+    let all = family.get_or_create(&TopicLabel { topic: "".into() });
+    Pair(one, all.clone())
+}
+
 impl Metrics {
     /// Creates and registers the metrics.
     pub fn register(registry: &mut Registry) -> Self {
@@ -227,17 +237,7 @@ impl Metrics {
 
     /// Returns the series of `topic`.
     pub fn topic(&self, topic: &Arc<str>) -> TopicMetrics {
-        let pair = |family: &ByTopic| {
-            let one = family
-                .get_or_create(&TopicLabel {
-                    topic: Arc::clone(topic),
-                })
-                .clone();
-            let all = family
-                .get_or_create(&TopicLabel { topic: "".into() })
-                .clone();
-            Pair(one, all)
-        };
+        let pair = |family: &ByTopic| pair(family, topic);
         TopicMetrics {
             messages_in: pair(&self.messages_in),
             bytes_in: pair(&self.bytes_in),
@@ -248,6 +248,11 @@ impl Metrics {
             failed_produce_requests: pair(&self.failed_produce_requests),
             failed_fetch_requests: pair(&self.failed_fetch_requests),
         }
+    }
+
+    /// Returns the counter of a topic's fetches.
+    pub(crate) fn fetches_of(&self, topic: &Arc<str>) -> Pair {
+        pair(&self.fetch_requests, topic)
     }
 
     /// Returns the bytes that producers have sent and that consumers have been sent, over all

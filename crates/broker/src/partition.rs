@@ -23,6 +23,7 @@ use wire::batch::WholeBatch;
 use wire::batch::builder::BatchBuilder;
 use wire::types::{ErrorCode, LeaderEpoch, Offset, TimestampMs, TopicId, TopicPartition};
 
+use crate::changes::Changes;
 use crate::error::{AppendError, error_code};
 use crate::metrics::{Metrics, TopicMetrics};
 use crate::purgatory::{Registration, Waiter, Waiters};
@@ -66,6 +67,8 @@ pub struct Partition<P: Platform> {
     unstable: Cell<Option<(Offset, Instant)>>,
     /// Number of failed reads.
     failed_reads: Cell<u64>,
+    /// Where its changes are counted.
+    changes: (Rc<Changes<P>>, usize),
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -94,15 +97,16 @@ impl<P: Platform> Partition<P> {
     ///
     /// The high watermark starts at the committed offset of the log: a log that was just opened
     /// holds only records that survived, so all of them are readable.
-    pub fn lead(
+    pub(crate) fn lead(
         topic_id: TopicId,
         name: TopicPartition,
         log: Rc<Log<P>>,
         epoch: LeaderEpoch,
         config: Arc<TopicConfig>,
-        metrics: &Metrics,
+        (metrics, changes): (&Metrics, &Rc<Changes<P>>),
     ) -> Rc<Self> {
         log.start_epoch(epoch);
+        let place = Changes::<P>::place_of((topic_id, name.partition));
         let partition = Rc::new(Self {
             topic_id,
             metrics: metrics.topic(&name.topic),
@@ -119,12 +123,14 @@ impl<P: Platform> Partition<P> {
             verifying: RefCell::default(),
             unstable: Cell::new(None),
             failed_reads: Cell::new(0),
+            changes: (Rc::clone(changes), place),
             log,
         });
         let observer: Weak<Self> = Rc::downgrade(&partition);
         partition.log.observe(observer);
         partition.advance_high_watermark();
         partition.count_offline();
+        partition.count_change();
         partition
     }
 
@@ -369,6 +375,13 @@ impl<P: Platform> Partition<P> {
 
     fn alarm(&self) {
         self.waiting.iter().for_each(Waiters::alarm);
+        self.count_change();
+    }
+
+    /// Counts a change after it was made, for fetches that remember what they found.
+    fn count_change(&self) {
+        let (changes, place) = &self.changes;
+        changes.count(*place);
     }
 
     /// Updates the count of offline partitions. The log itself logs, once, what happened to it.

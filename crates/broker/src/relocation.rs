@@ -460,7 +460,8 @@ impl<P: Platform> Broker<P> {
         let slot = match opened {
             Some(Ok(log)) => {
                 let (epoch, config) = (before.leader_epoch(), before.config());
-                Ok(Partition::lead(id, name, log, epoch, config, &self.metrics))
+                let counts = (&self.metrics, self.shards.changes());
+                Ok(Partition::lead(id, name, log, epoch, config, counts))
             }
             Some(Err(error)) => Err(self.cannot_open(id, at, &error)),
             None => {

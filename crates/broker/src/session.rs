@@ -30,6 +30,7 @@ use wire::acl::Principal;
 use wire::sasl::{Mechanism, Refusal};
 
 use crate::access::Verdicts;
+use crate::fetching::LastQuiet;
 
 pub(crate) use exchange::{Exchange, ProvenUser, Turn};
 pub use options::{LoginOptions, MechanismOptions, SecurityProtocol};
@@ -52,6 +53,8 @@ pub struct Session {
     again: Cell<Option<Instant>>,
     /// What ACLs have permitted to the client, once it was asked for.
     verdicts: RefCell<Option<Arc<Verdicts>>>,
+    /// What its last fetch found, if that was nothing.
+    pub(crate) last_quiet: LastQuiet,
 }
 
 /// How far a login is.
@@ -106,6 +109,7 @@ impl Default for Session {
             mechanism: Cell::default(),
             again: Cell::default(),
             verdicts: RefCell::default(),
+            last_quiet: LastQuiet::default(),
         }
     }
 }

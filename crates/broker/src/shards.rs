@@ -12,18 +12,20 @@ use std::cell::{Cell, OnceCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use platform::sync::{mpsc, oneshot};
 use wire::types::TopicId;
 
 use crate::Broker;
+use crate::changes::{Changes, Counts};
 
 /// Number of a shard, from 0.
 pub type ShardIndex = usize;
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
-type Task<P> = Box<dyn FnOnce(Rc<Broker<P>>) -> LocalFuture + Send>;
+pub(crate) type Task<P> = Box<dyn FnOnce(Rc<Broker<P>>) -> LocalFuture + Send>;
 
 /// The shards of this process, as seen from one of them.
 pub struct Shards<P: platform::Platform> {
@@ -32,6 +34,7 @@ pub struct Shards<P: platform::Platform> {
     peers: Vec<mpsc::UnboundedSender<Task<P>>>,
     local: OnceCell<Weak<Broker<P>>>,
     sent: Cell<u64>,
+    changes: Rc<Changes<P>>,
 }
 
 /// The tasks that other shards have sent to this one.
@@ -43,16 +46,19 @@ pub struct Seat<P: platform::Platform> {
     // Bounded: tasks of requests in flight, `queued.max.request.bytes`.
     peers: Vec<mpsc::UnboundedSender<Task<P>>>,
     inbox: mpsc::UnboundedReceiver<Task<P>>,
+    counts: Vec<Arc<Counts>>,
 }
 
 /// Connects `count` shards with each other.
 pub fn seats<P: platform::Platform>(count: usize) -> Vec<Seat<P>> {
     let (senders, receivers): (Vec<_>, Vec<_>) =
         (0..count.max(1)).map(|_| mpsc::unbounded_channel()).unzip();
+    let counts: Vec<Arc<Counts>> = senders.iter().map(|_| Arc::default()).collect();
     let seat = |(me, inbox)| Seat {
         me,
         peers: senders.clone(),
         inbox,
+        counts: counts.clone(),
     };
     receivers.into_iter().enumerate().map(seat).collect()
 }
@@ -60,11 +66,17 @@ pub fn seats<P: platform::Platform>(count: usize) -> Vec<Seat<P>> {
 impl<P: platform::Platform> Seat<P> {
     /// Takes the seat, on the shard's own thread.
     pub fn take(self) -> (Shards<P>, Inbox<P>) {
-        let Self { me, peers, inbox } = self;
+        let Self {
+            me,
+            peers,
+            inbox,
+            counts,
+        } = self;
         assert!(me < peers.len(), "a shard is one of those that there are");
         (
             Shards {
                 me,
+                changes: Changes::new(me, counts, peers.clone()),
                 peers,
                 local: OnceCell::new(),
                 sent: Cell::new(0),
@@ -99,6 +111,11 @@ impl<P: platform::Platform> Shards<P> {
         let sum = spread.wrapping_add(u64::from(partition.unsigned_abs()));
         let owner = usize::try_from(sum % self.peers.len() as u64);
         owner.expect("a remainder is less than a number of shards")
+    }
+
+    /// Returns the counts of the changes of partitions.
+    pub(crate) fn changes(&self) -> &Rc<Changes<P>> {
+        &self.changes
     }
 
     pub(crate) fn seat(&self, broker: Weak<Broker<P>>) {

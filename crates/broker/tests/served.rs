@@ -59,6 +59,8 @@ mod failing_groups;
 mod failing_transactions;
 #[path = "served/fetch.rs"]
 mod fetch;
+#[path = "served/fetch_quiet.rs"]
+mod fetch_quiet;
 #[path = "served/full_disk.rs"]
 mod full_disk;
 #[path = "served/full_metadata.rs"]

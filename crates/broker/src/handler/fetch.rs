@@ -78,7 +78,7 @@ pub(crate) async fn respond<P: Platform>(
     let asked = asked.map_err(|source| CloseReason::malformed(header, source))?;
     let mut time = Duration::ZERO;
     let mut bytes_pause = Duration::ZERO;
-    let limits = (peer, broker.fetch_bytes_max(context));
+    let limits = (context, broker.fetch_bytes_max(context));
     // Without an authorizer a session has no owner.
     let authorizer = broker.options.authorizer.as_ref();
     let client = (access, authorizer.map(|_| &*context.session));
@@ -124,17 +124,18 @@ async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
 
 /// Answers a fetch.
 ///
-/// `peer` is charged for the memory; `bytes_max` is the maximum that the client's quota leaves; a
+/// The client's address is charged for the memory; `bytes_max` is the maximum that the client's quota leaves; a
 /// request about very many partitions takes a `place`; `may_send` is called once the size of the
 /// response is known.
 async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     (access, owner): (&Access, Option<&Session>),
     (request, version): (FetchRequest, i16),
-    (peer, bytes_max): (IpAddr, usize),
+    (context, bytes_max): (&Context, usize),
     place: &mut Option<RequestPlace>,
     may_send: impl AsyncFnOnce(usize) -> bool,
 ) -> (FetchResponse, Option<HeldBytes>) {
+    let peer = context.peer.ip();
     let limits = limits(broker, &request, bytes_max, peer);
     let from_follower = request.replica_id >= NodeId(0);
     // A small request may continue a large session, whose partitions all take memory.
@@ -149,7 +150,8 @@ async fn handle<P: Platform>(
     broker.place_for(count, peer, place).await;
     let follower = from_follower.then(|| of_follower(access));
     let items = targets(broker, access, follower, &resolved.partitions).await;
-    let fetched = Box::pin(fetch_all(broker, items, limits, place)).await;
+    let last = &context.session.last_quiet;
+    let fetched = Box::pin(fetch_all(broker, items, limits, (place, last))).await;
     let FetchedPartitions {
         partitions: mut fetched,
         aside,

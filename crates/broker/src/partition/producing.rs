@@ -193,6 +193,7 @@ impl<P: Platform> Observer for Partition<P> {
                 waiting.advance(self.readable_end(isolation), between);
             }
         }
+        self.count_change();
     }
 }
 

@@ -201,7 +201,8 @@ impl<P: Platform> Broker<P> {
             ..
         } = missing;
         let (name, config) = (name.clone(), Arc::clone(config));
-        Partition::lead(*topic_id, name, log, *epoch, config, &self.metrics)
+        let counts = (&self.metrics, self.shards.changes());
+        Partition::lead(*topic_id, name, log, *epoch, config, counts)
     }
 
     /// Tries to open a log again; returns true if there is nothing left to try.

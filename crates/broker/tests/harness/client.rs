@@ -76,16 +76,23 @@ pub(crate) fn decode<R: Request>(version: i16, reply: Reply) -> R::Response {
     response
 }
 
+thread_local! {
+    /// As in the server, a session is not made for each request. All clients of a cluster that need
+    /// not show who they are share this one.
+    static OPEN: RefCell<Rc<Session>> = RefCell::default();
+}
+
+/// Forgets what the sessions with an earlier cluster know.
+pub(super) fn begin_sessions() {
+    OPEN.with(|open| open.take());
+}
+
 fn context() -> Context {
-    thread_local! {
-        /// As in the server, a session is not made for each request. Nothing changes this one.
-        static OPEN: Rc<Session> = Rc::default();
-    }
     Context {
         listener: Arc::from("PLAINTEXT"),
         peer: ([127, 0, 0, 1], 50_000).into(),
         software: Rc::default(),
-        session: OPEN.with(Rc::clone),
+        session: OPEN.with(|open| Rc::clone(&open.borrow())),
         client_id: StrBytes::default(),
         frame_bytes: 0,
     }
@@ -154,6 +161,21 @@ impl Cluster {
         request: &R,
     ) -> impl Future<Output = R::Response> + 'static + use<R> {
         let reply = self.reply(shard, &frame(version, request));
+        async move { decode::<R>(version, reply.await) }
+    }
+
+    /// As [`Cluster::asking`], over a connection of its own.
+    pub(crate) fn asking_in<R: Request>(
+        &self,
+        session: &Rc<Session>,
+        (shard, version): (usize, i16),
+        request: &R,
+    ) -> impl Future<Output = R::Response> + 'static + use<R> {
+        let context = Context {
+            session: Rc::clone(session),
+            ..context()
+        };
+        let reply = call(&self.brokers[shard], context, &frame(version, request)).reply;
         async move { decode::<R>(version, reply.await) }
     }
 

@@ -107,6 +107,7 @@ async fn begin_journals(
 
 impl Cluster {
     pub(crate) async fn start(disk: SimDisk, setup: &Setup) -> Result<Self, String> {
+        client::begin_sessions();
         let clock = Clock::starting_at(setup.wall_ms);
         let platform = SimPlatform::on(disk, clock, setup.seed);
         let mut registry = Registry::default();

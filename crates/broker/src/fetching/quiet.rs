@@ -1,0 +1,162 @@
+//! What the last fetch of a connection found, where that was nothing: the next one, of the same
+//! partitions, waits without a look at them.
+//!
+//! Consumers of quiet topics repeat one fetch twice a second. As long as none of its partitions has
+//! changed ([`crate::changes`]), each would get the same answer again; so it sleeps here until one
+//! changes or its deadline comes, and asks no shard.
+//!
+//! Invariants: what is answered was true when the counts were last compared, which is after the
+//! deadline; only answers that no limit of a request has a part in are kept; a fetch counts at its
+//! topics as others do. Memory: one answer a connection, of `PARTITIONS_MAX` partitions at most.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use platform::Platform;
+use platform::clock::Instant;
+use platform::task::timeout_at;
+use wire::types::ErrorCode;
+
+use super::{FetchLimits, FetchedPartition, FetchedPartitions, Item, WAITING_BYTES};
+use crate::Broker;
+use crate::changes::Seen;
+use crate::metrics::Pair;
+use crate::partition::Isolation;
+
+/// The largest number of partitions of a fetch that is kept. A partition takes about 200 bytes.
+const PARTITIONS_MAX: usize = 32;
+
+/// How long an answer is kept: then the partitions are looked at again, though none has changed.
+const KEPT_MAX: Duration = Duration::from_secs(10);
+
+/// The last fetch of a connection, if it found nothing.
+#[derive(Default)]
+pub(crate) struct LastQuiet(RefCell<Option<Rc<QuietFetch>>>);
+
+impl std::fmt::Debug for LastQuiet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LastQuiet")
+    }
+}
+
+struct QuietFetch {
+    items: Vec<Item>,
+    isolation: Isolation,
+    answers: Vec<FetchedPartition>,
+    seen: Vec<Seen>,
+    /// The counters of fetches of each partition's topic.
+    counters: Vec<Pair>,
+    since: Instant,
+}
+
+/// A fetch whose answer may be kept, before it looks at anything.
+pub(super) struct Attempt {
+    items: Vec<Item>,
+    seen: Vec<Seen>,
+    since: Instant,
+}
+
+impl LastQuiet {
+    /// Waits until the deadline, if the same fetch found nothing and nothing changes; returns what
+    /// it finds again. Otherwise returns `None`, as soon as that is known.
+    pub(super) async fn again<P: Platform>(
+        &self,
+        broker: &Broker<P>,
+        items: &[Item],
+        limits: FetchLimits,
+    ) -> Option<FetchedPartitions> {
+        let last = self.0.borrow().clone()?;
+        let clock = broker.platform.clock();
+        let is_same = last.isolation == limits.isolation && last.items == items;
+        let is_old = clock.now().saturating_duration_since(last.since) > KEPT_MAX;
+        let changes = broker.shards.changes();
+        // A fetch that asks for no bytes does not wait.
+        if !is_same || is_old || limits.bytes_min == 0 || !changes.are_same(&last.seen) {
+            return None;
+        }
+        let waits = items.len().saturating_mul(WAITING_BYTES);
+        let _waiting = broker.answers.wait(waits, limits.peer)?;
+        let changed = changes.changed(&last.seen);
+        let is_quiet = timeout_at(limits.deadline, changed).await.is_err();
+        (is_quiet && changes.are_same(&last.seen)).then(|| last.answer())
+    }
+
+    /// Begins a fetch whose answer may be kept.
+    pub(super) fn attempt<P: Platform>(broker: &Broker<P>, items: &[Item]) -> Option<Attempt> {
+        if items.len() > PARTITIONS_MAX {
+            return None;
+        }
+        let shards = &broker.shards;
+        let seen = |(target, _): &Item| {
+            let target = target.ok()?;
+            let owner = shards.owner(target.0, target.1);
+            Some(shards.changes().seen(owner, target))
+        };
+        Some(Attempt {
+            seen: items.iter().map(seen).collect::<Option<_>>()?,
+            items: items.to_vec(),
+            since: broker.platform.clock().now(),
+        })
+    }
+
+    /// Keeps the answer of a fetch if it found nothing.
+    pub(super) fn keep<P: Platform>(
+        &self,
+        broker: &Broker<P>,
+        attempt: Option<Attempt>,
+        isolation: Isolation,
+        fetched: &[Result<FetchedPartition, ErrorCode>],
+    ) {
+        let quiet = attempt.and_then(|attempt| attempt.ended(broker, isolation, fetched));
+        *self.0.borrow_mut() = quiet.map(Rc::new);
+    }
+}
+
+impl Attempt {
+    fn ended<P: Platform>(
+        self,
+        broker: &Broker<P>,
+        isolation: Isolation,
+        fetched: &[Result<FetchedPartition, ErrorCode>],
+    ) -> Option<QuietFetch> {
+        let all = self.items.iter().zip(fetched);
+        let quiet = |((_, wanted), fetched): (&Item, &Result<FetchedPartition, ErrorCode>)| {
+            let fetched = fetched.as_ref().ok()?;
+            let end = match isolation {
+                Isolation::ReadUncommitted => fetched.high_watermark,
+                Isolation::ReadCommitted => fetched.stable_offset,
+            };
+            let is_quiet = fetched.records.is_empty()
+                && fetched.diverging.is_none()
+                && wanted.fetch_offset >= end;
+            is_quiet.then(|| fetched.clone())
+        };
+        let answers = all.map(quiet).collect::<Option<Vec<_>>>()?;
+        let image = broker.image();
+        let counter = |(target, _): &Item| {
+            let (topic, _) = target.ok()?;
+            let name = image.topic_by_id(topic)?.name.clone();
+            Some(broker.metrics.fetches_of(&name))
+        };
+        let counters = self.items.iter().map(counter).collect::<Option<Vec<_>>>()?;
+        Some(QuietFetch {
+            answers,
+            counters,
+            items: self.items,
+            isolation,
+            seen: self.seen,
+            since: self.since,
+        })
+    }
+}
+
+impl QuietFetch {
+    fn answer(&self) -> FetchedPartitions {
+        self.counters.iter().for_each(|counter| counter.add(1));
+        FetchedPartitions {
+            partitions: self.answers.iter().cloned().map(Ok).collect(),
+            aside: None,
+        }
+    }
+}

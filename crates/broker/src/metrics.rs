@@ -54,6 +54,8 @@ pub struct Metrics {
     pub fetch_session_bytes: Gauge,
     /// Fetch sessions that were evicted for others.
     pub fetch_session_evictions: Counter,
+    /// Partitions of fetches that connections remember because they found nothing.
+    pub(crate) quiet_partitions: Gauge,
     /// Partitions led by this node.
     pub leaders: Gauge,
     /// Partitions on this node.
@@ -176,6 +178,10 @@ impl Metrics {
             failed_produce_requests,
             failed_fetch_requests,
             fetch_sessions,
+            quiet_partitions: gauge(
+                "forebay_fetch_remembered_partitions",
+                "Partitions of fetches that found nothing, which connections remember",
+            ),
             leaders: gauge(
                 "kafka_server_replicamanager_leadercount",
                 "Partitions led by this node",

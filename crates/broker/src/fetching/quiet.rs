@@ -7,7 +7,8 @@
 //!
 //! Invariants: what is answered was true when the counts were last compared, which is after the
 //! deadline; only answers that no limit of a request has a part in are kept; a fetch counts at its
-//! topics as others do. Memory: one answer a connection, of `PARTITIONS_MAX` partitions at most.
+//! topics as others do. Memory: one answer a connection, of `PARTITIONS_MAX` partitions at most,
+//! and `ALL_PARTITIONS_MAX` in the process.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -16,6 +17,7 @@ use std::time::Duration;
 use platform::Platform;
 use platform::clock::Instant;
 use platform::task::timeout_at;
+use prometheus_client::metrics::gauge::Gauge;
 use wire::types::ErrorCode;
 
 use super::{FetchLimits, FetchedPartition, FetchedPartitions, Item, WAITING_BYTES};
@@ -26,6 +28,9 @@ use crate::partition::Isolation;
 
 /// The largest number of partitions of a fetch that is kept. A partition takes about 200 bytes.
 const PARTITIONS_MAX: usize = 32;
+
+/// The largest number of partitions that all connections keep.
+const ALL_PARTITIONS_MAX: i64 = 128 << 10;
 
 /// How long an answer is kept: then the partitions are looked at again, though none has changed.
 const KEPT_MAX: Duration = Duration::from_secs(10);
@@ -48,6 +53,26 @@ struct QuietFetch {
     /// The counters of fetches of each partition's topic.
     counters: Vec<Pair>,
     since: Instant,
+    _kept: KeptPartitions,
+}
+
+/// The partitions of a fetch that is kept, as they count among all.
+struct KeptPartitions(Gauge, i64);
+
+impl Drop for KeptPartitions {
+    fn drop(&mut self) {
+        self.0.dec_by(self.1);
+    }
+}
+
+impl KeptPartitions {
+    /// Counts some; `None` if there are too many.
+    fn counted(all: &Gauge, count: usize) -> Option<Self> {
+        let count = i64::try_from(count).ok()?;
+        let before = all.inc_by(count);
+        let kept = Self(all.clone(), count);
+        (before.saturating_add(count) <= ALL_PARTITIONS_MAX).then_some(kept)
+    }
 }
 
 /// A fetch whose answer may be kept, before it looks at anything.
@@ -140,8 +165,10 @@ impl Attempt {
             Some(broker.metrics.fetches_of(&name))
         };
         let counters = self.items.iter().map(counter).collect::<Option<Vec<_>>>()?;
+        let kept = KeptPartitions::counted(&broker.metrics.quiet_partitions, answers.len())?;
         Some(QuietFetch {
             answers,
+            _kept: kept,
             counters,
             items: self.items,
             isolation,

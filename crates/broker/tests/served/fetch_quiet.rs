@@ -73,6 +73,11 @@ fn the_same_fetch_again_asks_no_shard_and_is_woken_by_each_of_its_partitions() {
                 assert_eq!(found, [(0, "a".to_owned())]);
                 from[place] = 1;
             }
+            ask(&of_all(from)).await;
+            let remembered = || cluster.metric("forebay_fetch_remembered_partitions");
+            assert_eq!(remembered().as_deref(), Some("4"));
+            drop(connection);
+            assert_eq!(remembered().as_deref(), Some("0"), "with its connection");
         });
     }
 }

@@ -102,6 +102,7 @@ fn lay_out(disk: &SimDisk, commands: &[Command]) {
             position: Position(0),
             sequence: Sequence(5),
         },
+        reserved: Position(size.bytes()),
     };
     let len = usize::try_from(size.file_bytes()).expect("small");
     let mut file = vec![0; len];

@@ -18,6 +18,9 @@ use wire::types::Uuid;
 const BLOCK_BYTES: usize = BLOCK as usize;
 const INCARNATION: u64 = 7;
 
+/// Three quarters of the ring.
+const RESERVED_BLOCKS: u64 = 12;
+
 fuzz_target!(|input: &[u8]| {
     let Some((&choice, pieces)) = input.split_first() else {
         return;
@@ -78,6 +81,7 @@ fn made_header(first_block: u64) -> Header {
             position: Position(first_block * BLOCK),
             sequence: Sequence(100),
         },
+        reserved: Position((first_block + RESERVED_BLOCKS) * BLOCK),
     }
 }
 
@@ -159,8 +163,15 @@ fn read(file: &[u8], header: &Header) -> Option<Head> {
         }
     }
     let mut is_damage = scan.stopped().expect("it has ended").is_damage();
-    for (number, block) in (0..).zip(file.chunks(BLOCK_BYTES)).skip(2) {
-        is_damage |= scan.proves_loss(number * BLOCK, block);
+    let ring = header.size.file_bytes();
+    for places in scan.suspect_places() {
+        assert!(places.start >= 2 * BLOCK && places.end <= ring);
+        let end = places.end.min(file.len() as u64);
+        for place in (places.start..end).step_by(BLOCK_BYTES) {
+            let block = &file[usize::try_from(place).expect("small")..];
+            let block = &block[..block.len().min(BLOCK_BYTES)];
+            is_damage |= scan.proves_loss(place, block);
+        }
     }
     assert_eq!(scan.end().is_none(), is_damage);
     scan.end()
@@ -177,6 +188,7 @@ fn check_again(stamp: Stamp, parts: &[Part<'_>], header: &Header) {
     };
     let mut scan = Scan::new(&Header {
         head,
+        reserved: stamp.position.plus(header.size.bytes()),
         ..header.clone()
     });
     let mut step = scan.take(&file);

@@ -170,15 +170,17 @@ fn text(row: &RingRow) -> String {
             size,
             generation,
             head,
+            reserved,
         } => writeln!(
             text,
-            "header {generation}: shard {}, directory {}, cluster {}, {} bytes, from commit {} at {}",
+            "header {generation}: shard {}, directory {}, cluster {}, {} bytes, from commit {} at {}, up to {}",
             id.shard,
             uuid_to_base64(id.directory_id),
             EscapedText(&id.cluster_id),
             size.bytes(),
             head.sequence.0,
-            head.position.0
+            head.position.0,
+            reserved.0
         ),
         RingRow::NoHeader(error) => writeln!(text, "no header: {error}"),
         RingRow::Refused(error) => writeln!(text, "not read: {error}"),
@@ -230,6 +232,7 @@ fn object(row: &RingRow) -> Value {
             size,
             generation,
             head,
+            reserved,
         } => json!({
             "kind": "header",
             "generation": generation,
@@ -239,6 +242,7 @@ fn object(row: &RingRow) -> Value {
             "size": size.bytes(),
             "head_sequence": head.sequence.0,
             "head_position": head.position.0,
+            "reserved_position": reserved.0,
         }),
         RingRow::NoHeader(error) => json!({"kind": "no_header", "reason": error.to_string()}),
         RingRow::Refused(error) => json!({"kind": "refused", "reason": error.to_string()}),

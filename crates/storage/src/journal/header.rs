@@ -5,8 +5,8 @@
 //! Invariants: magic, version and CRC have the same place in every version, so a block is either
 //! damaged or names its version; the ring of an unknown version, or of another cluster or
 //! directory, is refused and never taken for an empty one.
-//! It does not say where the commits end: `scan` finds that. It does not decide when a header is
-//! written (`ring`).
+//! It does not say where the commits end, only up to where they may: `scan` finds that. It does not
+//! decide when a header is written (`ring`).
 
 use bytes::BufMut;
 use thiserror::Error;
@@ -21,7 +21,10 @@ use crate::checkpoint::journal_mark::RingMark;
 use crate::num::index;
 
 /// The version that is written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
+
+/// The version before, which is read, too: it does not say how far commits may reach.
+const VERSION_WITHOUT_RESERVE: u32 = 1;
 
 /// Length of the longest id of a cluster that a header takes.
 pub const CLUSTER_ID_BYTES_MAX: usize = 1024;
@@ -65,6 +68,8 @@ pub struct Header {
     pub incarnation: Incarnation,
     /// The first commit that may not be in the segments.
     pub head: Head,
+    /// No commit or skip mark that counts reaches beyond; a ring after the head at most.
+    pub reserved: Position,
 }
 
 /// Why a ring is not read.
@@ -75,7 +80,7 @@ pub enum HeaderError {
     #[error("it does not begin as a journal does")]
     NotAJournal,
     /// A later Forebay wrote it.
-    #[error("its version is {0}, of which only {VERSION} is known")]
+    #[error("its version is {0}, of which only {VERSION_WITHOUT_RESERVE} and {VERSION} are known")]
     Version(u32),
     /// The bytes are not those that were written: torn, or rotten.
     #[error("its header has a wrong CRC")]
@@ -144,6 +149,7 @@ impl Header {
         rest.put_u64(self.incarnation.0);
         rest.put_u64(self.head.position.0);
         rest.put_u64(self.head.sequence.0);
+        rest.put_u64(self.reserved.0);
         rest.put_u64(self.size.bytes());
         rest.put_slice(self.id.directory_id.as_bytes());
         rest.put_u32(self.id.shard);
@@ -168,10 +174,11 @@ impl Header {
         if crc_of(block) != Some(stored) {
             return Err(HeaderError::Damaged);
         }
-        if version != VERSION {
-            return Err(HeaderError::Version(version));
+        match version {
+            VERSION => decode_content(content, Reserve::Stored),
+            VERSION_WITHOUT_RESERVE => decode_content(content, Reserve::WholeRing),
+            _ => Err(HeaderError::Version(version)),
         }
-        decode_content(content)
     }
 
     /// Fails unless the ring belongs to this directory of this cluster, whichever shard wrote it.
@@ -247,6 +254,9 @@ fn newer(first: Header, second: Header) -> Result<Header, HeaderError> {
     if !is_possible || bytes > newer.size.bytes() {
         return Err(HeaderError::Impossible("its head moved as none does"));
     }
+    if newer.incarnation == older.incarnation && newer.reserved < older.reserved {
+        return Err(HeaderError::Impossible("its reserve went back"));
+    }
     Ok(newer)
 }
 
@@ -258,13 +268,26 @@ fn decode_at(block: &[u8], place: u64) -> Result<Header, HeaderError> {
     Ok(header)
 }
 
-fn decode_content(bytes: &[u8]) -> Result<Header, HeaderError> {
+/// How far commits may reach, by the version of a header.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reserve {
+    /// As far as the header says.
+    Stored,
+    /// As far as the ring has room.
+    WholeRing,
+}
+
+fn decode_content(bytes: &[u8], reserve: Reserve) -> Result<Header, HeaderError> {
     let wrong = HeaderError::Impossible;
     let (generation, bytes) = take_number(bytes).ok_or(wrong("generation"))?;
     let (incarnation, bytes) = take_u64(bytes).ok_or(wrong("incarnation"))?;
     let incarnation = Incarnation::from_file(incarnation).ok_or(wrong("incarnation"))?;
     let (position, bytes) = take_number(bytes).ok_or(wrong("head position"))?;
     let (sequence, bytes) = take_number(bytes).ok_or(wrong("head sequence"))?;
+    let (stored, bytes) = match reserve {
+        Reserve::Stored => take_u64(bytes).ok_or(wrong("reserve"))?,
+        Reserve::WholeRing => (0, bytes),
+    };
     let (size, bytes) = take_u64(bytes).ok_or(wrong("size"))?;
     let size = RingSize::new(size).ok_or(wrong("size"))?;
     let (directory_id, bytes) = take::<16>(bytes).ok_or(wrong("directory id"))?;
@@ -276,6 +299,19 @@ fn decode_content(bytes: &[u8]) -> Result<Header, HeaderError> {
     if !position.is_multiple_of(BLOCK) {
         return Err(wrong("head position"));
     }
+    let head = Head {
+        position: Position(position),
+        sequence: Sequence(sequence),
+    };
+    let limit = head.position.plus(size.bytes());
+    let reserved = match reserve {
+        Reserve::Stored => Position(stored),
+        Reserve::WholeRing => limit,
+    };
+    let is_possible = head.position <= reserved && reserved <= limit;
+    if !is_possible || !reserved.0.is_multiple_of(BLOCK) {
+        return Err(wrong("reserve"));
+    }
     Ok(Header {
         id: RingId {
             cluster_id: cluster_id.ok_or(wrong("cluster id"))?.to_owned(),
@@ -285,10 +321,8 @@ fn decode_content(bytes: &[u8]) -> Result<Header, HeaderError> {
         size,
         generation,
         incarnation,
-        head: Head {
-            position: Position(position),
-            sequence: Sequence(sequence),
-        },
+        head,
+        reserved,
     })
 }
 

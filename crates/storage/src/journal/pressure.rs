@@ -1,4 +1,4 @@
-//! When room is made: headers that release it, and landings that make it releasable.
+//! When room is made: headers that release and reserve it, and landings that make it releasable.
 //!
 //! Pure: what is used and what is waited for goes in, a decision comes out. Invariant: as long as a
 //! caller waits for room, whatever makes some is due. It does not choose which log lands, or know
@@ -12,6 +12,10 @@ const HEADER_SHARE: u64 = 4;
 /// replays what is not released.
 const HEADER_BYTES: u64 = 16 << 20;
 
+/// A header is due when less than this share of what it reserves is left for commits, and when it
+/// would add as much: so that none waits for it.
+const RESERVE_SHARE: u64 = 4;
+
 /// Landing is due when this share of the ring, or of the memory, is used.
 const LANDING_SHARE: u64 = 2;
 
@@ -24,6 +28,14 @@ pub(super) struct Load {
     pub(super) used: u64,
     /// What headers with the present head would release.
     pub(super) releasable: u64,
+    /// What a header reserves for the next commits.
+    pub(super) reserve: u64,
+    /// What is left of what both headers reserve.
+    pub(super) reserved: u64,
+    /// What headers would add to it now.
+    pub(super) reservable: u64,
+    /// True when a caller waits for that.
+    pub(super) is_reserve_wanted: bool,
     /// The bound of the bytes that are handed in and not landed.
     pub(super) unlanded_max: u64,
     /// These bytes.
@@ -38,7 +50,14 @@ impl Load {
     /// Returns true when a header is to be written.
     pub(super) fn is_header_due(&self) -> bool {
         let enough = (self.size / HEADER_SHARE).min(HEADER_BYTES);
-        self.releasable > 0 && (self.is_room_wanted || self.releasable >= enough)
+        let releases = self.releasable > 0 && (self.is_room_wanted || self.releasable >= enough);
+        releases || self.is_reserve_due()
+    }
+
+    fn is_reserve_due(&self) -> bool {
+        let little = self.reserve / RESERVE_SHARE;
+        let is_low = self.reserved < little && self.reservable >= little;
+        self.reservable > 0 && (self.is_reserve_wanted || is_low)
     }
 
     /// Returns true when logs are to land, if any can.
@@ -54,12 +73,17 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::{HEADER_BYTES, Load};
+    use crate::journal::BLOCK;
 
     fn releasing(size: u64, releasable: u64) -> Load {
         Load {
             size,
             used: releasable,
             releasable,
+            reserve: size,
+            reserved: size,
+            reservable: releasable,
+            is_reserve_wanted: false,
             unlanded_max: 64 << 20,
             unlanded: 0,
             is_room_wanted: false,
@@ -75,5 +99,24 @@ mod tests {
             assert_eq!(due.next(), Some((size / 4).min(HEADER_BYTES)), "{size}");
             assert!(!releasing(size, 0).is_header_due(), "nothing is released");
         }
+    }
+
+    #[test]
+    fn headers_reserve_more_before_commits_wait_for_it() {
+        let (size, reserve) = (512 << 20, 32 << 20);
+        let load = |reserved, reservable, is_reserve_wanted| Load {
+            reserve,
+            reserved,
+            reservable,
+            is_reserve_wanted,
+            ..releasing(size, 0)
+        };
+        let low = reserve / 4;
+        assert!(load(low - BLOCK, low, false).is_header_due());
+        assert!(!load(low, low, false).is_header_due(), "enough is left");
+        // A ring that is nearly full has little to reserve, each time that a log lands.
+        assert!(!load(0, low - BLOCK, false).is_header_due());
+        assert!(load(0, BLOCK, true).is_header_due(), "a caller waits");
+        assert!(!load(0, 0, true).is_header_due(), "there is none");
     }
 }

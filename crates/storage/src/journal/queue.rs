@@ -184,8 +184,12 @@ impl<W> Queue<W> {
 
     /// Returns true when there is room for the first that waits.
     fn first_fits(&self) -> bool {
+        self.first_fits_in(self.ring.room_bytes())
+    }
+
+    fn first_fits_in(&self, room: u64) -> bool {
         let length = self.waiting.front().map(|(one, _)| one.length());
-        length.is_some_and(|length| blocks_of(length) <= self.ring.room_bytes())
+        length.is_some_and(|length| blocks_of(length) <= room)
     }
 
     /// Reserves the room for a commit, which is there.
@@ -219,6 +223,10 @@ impl<W> Queue<W> {
             size: self.ring.size().bytes(),
             used: self.ring.used_bytes(),
             releasable: self.ring.releasable_bytes(),
+            reserve: self.ring.reserve_bytes(),
+            reserved: self.ring.reserved_bytes(),
+            reservable: self.ring.reservable_bytes(),
+            is_reserve_wanted: self.is_reserve_wanted(),
             unlanded_max,
             unlanded,
             is_room_wanted: self.is_room_wanted(),
@@ -232,8 +240,19 @@ impl<W> Queue<W> {
         self.is_stuck() || waits_for_release || self.cuts_waiting > 0
     }
 
-    /// Returns true when submissions wait for room.
+    /// Returns true when submissions wait for room that no header reserves: it has to be released.
     pub(super) fn is_stuck(&self) -> bool {
+        let room = self.ring.room_bytes_when_reserved();
+        self.waits() && !self.first_fits_in(room)
+    }
+
+    /// Returns true when a caller waits for room that a header may reserve.
+    fn is_reserve_wanted(&self) -> bool {
+        self.waits() || self.cuts_waiting > 0
+    }
+
+    /// Returns true when submissions wait, and no commit can be written.
+    fn waits(&self) -> bool {
         !self.waiting.is_empty() && !self.has_next()
     }
 

@@ -4,11 +4,13 @@
 //! States: *opening* (until both header blocks have this incarnation, synced) -> *open*. A commit
 //! is reserved -> synced; all below the first one that is not are durable. A log's parts are
 //! unlanded -> landing -> landed, when its segments are synced. The head is the first commit with
-//! an unlanded part; it goes into the older header block, and so into both in turn.
+//! an unlanded part; it goes into the older header block, and so into both in turn. With it goes
+//! how far commits may reach until a later header says more.
 //! Invariants: `released <= head <= durable <= next`, and `next - released` never exceeds the ring;
-//! only what both blocks, synced, have passed is released, so that either block alone leads to
-//! every commit that counts; only parts of durable commits land; a sequence is given once, so what
-//! failed to be written is never tried again in this incarnation.
+//! only what both blocks, synced, have passed is released, and only what both reserve is given to
+//! commits, so that either block alone leads to every commit that counts, and bounds them all;
+//! only parts of durable commits land; a sequence is given once, so what failed to be written is
+//! never tried again in this incarnation.
 //! It does not: write, read, sync, choose when a log lands or a header is written, or know the
 //! parts' bytes.
 
@@ -27,6 +29,10 @@ use super::tests::PlantedBug;
 
 /// How many commits and skip marks may be reserved and not yet durable.
 pub const IN_FLIGHT_MAX: usize = 64;
+
+/// A header reserves as much behind the next commit, or the whole ring: a start after a crash looks
+/// through it.
+const RESERVE_BYTES_MAX: u64 = 32 << 20;
 
 /// No use of a ring begins with a larger number, so none ends with one beyond `NUMBER_MAX`.
 const START_MAX: u64 = NUMBER_MAX / 2;
@@ -48,14 +54,23 @@ pub struct Ring {
     /// Later ones that are synced. Bounded: `IN_FLIGHT_MAX`.
     early: BTreeSet<Sequence>,
     unlanded: UnlandedLogs,
-    /// The heads in the two blocks, as far as they are of this incarnation and synced.
-    heads: [Option<Head>; 2],
+    /// What the two blocks say, as far as they are of this incarnation and synced.
+    bounds: [Option<Bounds>; 2],
     /// The generation of the newest header that is synced.
     generation: u64,
-    /// The head in the header that is being written.
-    writing: Option<Head>,
+    /// What the header says that is being written.
+    writing: Option<Bounds>,
+    /// A header reserves as much behind the next commit.
+    reserve_bytes: u64,
     #[cfg(test)]
     pub(super) planted: Option<PlantedBug>,
+}
+
+/// Between what a header has the commits that count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Bounds {
+    head: Head,
+    reserved: Position,
 }
 
 /// The room for a commit.
@@ -77,6 +92,8 @@ pub enum Refusal {
         /// The bytes that are missing.
         lacking: u64,
     },
+    /// A header must be written first that reserves more.
+    Unreserved,
     /// As many commits as may be are in flight.
     Busy,
     /// No commit of this ring is that long, or it has no parts.
@@ -129,9 +146,10 @@ impl Ring {
             durable: end.sequence,
             early: BTreeSet::new(),
             unlanded: UnlandedLogs::default(),
-            heads: [None; 2],
+            bounds: [None; 2],
             generation,
             writing: None,
+            reserve_bytes: size.bytes().min(RESERVE_BYTES_MAX),
             #[cfg(test)]
             planted: None,
         }
@@ -152,6 +170,9 @@ impl Ring {
         let needed = bytes.saturating_add(skipped);
         if let Some(lacking) = needed.checked_sub(self.free_bytes()).filter(|&n| n > 0) {
             return Err(Refusal::Full { lacking });
+        }
+        if needed > self.reserved_bytes() {
+            return Err(Refusal::Unreserved);
         }
         // There may be a skip mark, too.
         if self.in_flight().saturating_add(2) > IN_FLIGHT_MAX {
@@ -235,45 +256,44 @@ impl Ring {
         self.unlanded.landable_below(below, self.durable)
     }
 
-    /// Begins to write the next header, if it would release room, or open the ring.
+    /// Begins to write the next header, if it would release or reserve room, or open the ring.
     ///
     /// It goes to [`Header::place_of`] its generation. One is written at a time; if that fails, the
     /// use of the ring ends.
     pub fn begin_header(&mut self) -> Option<Header> {
         let generation = self.next_generation();
-        let head = self.head();
-        let [even, odd] = self.heads;
+        let bounds = self.next_bounds();
+        let [even, odd] = self.bounds;
         let older = if is_even(generation) { even } else { odd };
-        if self.writing.is_some() || older == Some(head) {
+        if self.writing.is_some() || older == Some(bounds) {
             return None;
         }
-        self.writing = Some(head);
+        self.writing = Some(bounds);
         #[cfg(test)]
-        if self.planted == Some(PlantedBug::ReleaseBeforeHeaderSync) && older.is_some() {
-            self.release(head.sequence);
-        }
+        self.plant_before_header_sync(bounds, older.is_some());
         Some(Header {
             id: self.id.clone(),
             size: self.size,
             generation,
             incarnation: self.incarnation,
-            head,
+            head: bounds.head,
+            reserved: bounds.reserved,
         })
     }
 
     /// Notes that the header is synced, and releases what both blocks have passed.
     pub fn header_synced(&mut self) {
-        let head = self.writing.take().expect("a header is being written");
+        let bounds = self.writing.take().expect("a header is being written");
         self.generation = self.next_generation();
-        let [even, odd] = &mut self.heads;
+        let [even, odd] = &mut self.bounds;
         let block = if is_even(self.generation) { even } else { odd };
-        *block = Some(head);
-        if let [Some(even), Some(odd)] = self.heads {
-            self.release(even.sequence.min(odd.sequence));
+        *block = Some(bounds);
+        if let [Some(even), Some(odd)] = self.bounds {
+            self.release(even.head.sequence.min(odd.head.sequence));
         }
         #[cfg(test)]
         if self.planted == Some(PlantedBug::ReleaseByOneBlock) {
-            self.release(head.sequence);
+            self.release(bounds.head.sequence);
         }
         self.check();
     }
@@ -316,10 +336,36 @@ impl Ring {
         used.expect("what is released was reserved")
     }
 
+    /// Returns the room behind the next commit that both headers reserve, in bytes.
+    pub fn reserved_bytes(&self) -> u64 {
+        let reserved = self.reserved().since(self.next.position);
+        reserved.expect("no commit reaches beyond what is reserved")
+    }
+
+    /// Returns how much more headers would reserve now, in bytes.
+    pub fn reservable_bytes(&self) -> u64 {
+        let reservable = self.next_bounds().reserved.since(self.reserved());
+        reservable.unwrap_or(0) // While the ring is opening nothing is reserved.
+    }
+
+    /// Returns how much a header reserves behind the next commit if the ring has room, in bytes.
+    pub fn reserve_bytes(&self) -> u64 {
+        self.reserve_bytes
+    }
+
     /// Returns the length of the longest commit that [`Ring::reserve`] has room for now, in bytes.
     pub fn room_bytes(&self) -> u64 {
+        self.longest_in(self.free_bytes().min(self.reserved_bytes()))
+    }
+
+    /// Returns the same as it is when two headers were written.
+    pub fn room_bytes_when_reserved(&self) -> u64 {
+        self.longest_in(self.free_bytes().min(self.reserve_bytes))
+    }
+
+    /// Returns the length of the longest commit that fits into free bytes behind the next commit.
+    fn longest_in(&self, free: u64) -> u64 {
         let left = self.size.left(self.next.position);
-        let free = self.free_bytes();
         let room = if free <= left {
             free
         } else {
@@ -372,9 +418,36 @@ impl Ring {
     fn is_open(&self) -> bool {
         #[cfg(test)]
         if self.planted == Some(PlantedBug::OpenByOneBlock) {
-            return self.heads.iter().any(Option::is_some);
+            return self.bounds.iter().any(Option::is_some);
         }
-        self.heads.iter().all(Option::is_some)
+        self.bounds.iter().all(Option::is_some)
+    }
+
+    /// Returns the position up to which both headers reserve; the next commit while it is opening.
+    fn reserved(&self) -> Position {
+        let reserved = self.bounds.iter().flatten().map(|bounds| bounds.reserved);
+        #[cfg(test)]
+        if matches!(
+            self.planted,
+            Some(PlantedBug::ReserveByOneBlock | PlantedBug::ReleaseByOneBlock)
+        ) {
+            return reserved.max().unwrap_or(self.next.position);
+        }
+        reserved.min().unwrap_or(self.next.position)
+    }
+
+    /// Returns what the next header says.
+    ///
+    /// What was reserved once stays so.
+    fn next_bounds(&self) -> Bounds {
+        let head = self.head();
+        let room = head.position.plus(self.size.bytes());
+        let wanted = self.next.position.plus(self.reserve_bytes).min(room);
+        let before = self.bounds.iter().flatten().map(|bounds| bounds.reserved);
+        Bounds {
+            head,
+            reserved: before.fold(wanted, Position::max),
+        }
     }
 
     /// Moves the next commit on; returns the stamp of what takes its place.
@@ -428,6 +501,33 @@ impl Ring {
             self.used_bytes() <= self.size.bytes(),
             "no commit is written over one that counts"
         );
+        assert!(
+            !self.is_open() || self.next.position <= self.reserved(),
+            "no commit reaches beyond what is reserved"
+        );
+    }
+
+    /// Has headers reserve less than they would.
+    #[cfg(test)]
+    pub(super) fn reserve_at_most(&mut self, bytes: u64) {
+        let longest = self.size.commit_bytes_max();
+        assert!(bytes >= 2 * longest, "a commit fits, whatever it skips");
+        self.reserve_bytes = bytes;
+    }
+
+    /// Does what counts only when the header is synced, if that is planted.
+    #[cfg(test)]
+    fn plant_before_header_sync(&mut self, bounds: Bounds, is_open: bool) {
+        match self.planted {
+            Some(PlantedBug::ReleaseBeforeHeaderSync) if is_open => {
+                self.release(bounds.head.sequence);
+                self.bounds = [Some(bounds); 2];
+            }
+            Some(PlantedBug::ReserveBeforeHeaderSync) if is_open => {
+                self.bounds = [Some(bounds); 2];
+            }
+            _ => {}
+        }
     }
 }
 

@@ -8,15 +8,19 @@
 //! Invariants: it yields commits in the order in which they were written, without a gap; it asks
 //! for one commit at a time, of a bounded length, and holds none of their bytes; it never goes
 //! round more than once, whatever the file holds.
-//! It does not search for a commit after the end: [`Scan::proves_loss`] tells from the blocks of
-//! the file whether the one that is missing there was acknowledged. It does not apply parts.
+//! It does not search for a commit after the end: [`Scan::suspect_places`] says which blocks may
+//! prove that the one that is missing there was acknowledged, and [`Scan::proves_loss`] whether one
+//! does. It does not apply parts.
 
 use std::ops::Range;
 
 use super::commit::{Commit, CommitError, Front};
 use super::header::Header;
-use super::{BLOCK, Head, Incarnation, Position, RingSize, Sequence};
+use super::{BLOCK, Head, Incarnation, Position, RING_START, RingSize, Sequence};
 use crate::num::index;
+
+/// A commit that no header allowed: both headers are older than the ring.
+const BEYOND_RESERVE: &str = "a commit beyond what the headers reserve";
 
 /// A walk over the commits of a ring.
 #[derive(Clone, Debug)]
@@ -27,10 +31,10 @@ pub struct Scan {
     at: Head,
     /// One lap after the head: no commit reaches beyond.
     limit: Position,
+    /// No commit reaches beyond, unless the header is older than the ring.
+    reserved: Position,
     /// How many bytes it needs; more than a block once the front was read.
     wanted_bytes: u64,
-    /// The places of the commits that it yielded. Bounded: two, one up to the end of the ring.
-    yielded: Vec<Range<u64>>,
     stopped: Option<StopReason>,
 }
 
@@ -89,8 +93,8 @@ impl Scan {
             incarnation: header.incarnation,
             at: header.head,
             limit: header.head.position.plus(header.size.bytes()),
+            reserved: header.reserved,
             wanted_bytes: BLOCK,
-            yielded: Vec::new(),
             stopped: None,
         }
     }
@@ -114,9 +118,6 @@ impl Scan {
         match self.judge(bytes) {
             Ok((_, Step::More)) => Step::More,
             Ok((taken, step)) => {
-                if matches!(step, Step::Commit(_)) {
-                    self.note_yielded(taken);
-                }
                 self.at = Head {
                     position: self.at.position.plus(taken),
                     sequence: self.at.sequence.next(),
@@ -131,23 +132,27 @@ impl Scan {
         }
     }
 
-    /// Notes the place of the commit that is next, and whole.
-    fn note_yielded(&mut self, taken: u64) {
-        let place = self.size.place(self.at.position);
-        let end = place.saturating_add(taken);
-        match self.yielded.last_mut() {
-            Some(last) if last.end == place => last.end = end,
-            _ => self.yielded.push(place..end),
-        }
-    }
-
-    /// Returns where the yielded commits end that lie over a place of the file.
+    /// Returns the ranges of the file whose blocks may prove a loss, after the end; whole blocks.
     ///
-    /// No block of theirs proves a loss: it is what was written there, of a commit before the end.
-    pub fn yielded_over(&self, place: u64) -> Option<u64> {
-        let mut yielded = self.yielded.iter();
-        let over = yielded.find(|places| places.contains(&place));
-        over.map(|places| places.end)
+    /// First what the header reserves behind the end, and the block after that: every commit that
+    /// counts begins there. Then a longest commit before the head, a lap later: headers that are so
+    /// old that the head was written over lead to one that begins there, or at the head.
+    pub fn suspect_places(&self) -> Vec<Range<u64>> {
+        let end = self.at.position;
+        let behind = self.reserved.plus(BLOCK).max(end).min(self.limit);
+        let longest = self.size.commit_bytes_max();
+        let over_head = Position(self.limit.0.saturating_sub(longest)).max(behind);
+        let mut places = Vec::new();
+        for (from, to) in [(end, behind), (over_head, self.limit)] {
+            let bytes = to.since(from).unwrap_or(0); // They are in order.
+            let place = self.size.place(from);
+            let in_lap = bytes.min(self.size.left(from));
+            let in_next = bytes.saturating_sub(in_lap);
+            places.push(place..place.saturating_add(in_lap));
+            places.push(RING_START..RING_START.saturating_add(in_next));
+        }
+        places.retain(|range| !range.is_empty());
+        places
     }
 
     /// Returns the commit that it looks for, or did not find.
@@ -176,8 +181,7 @@ impl Scan {
     /// lap, where room is given only after both headers have passed this head. A front lies in one
     /// sector, so it is as it was written without its commit's being whole.
     ///
-    /// It is called after the end, for each block behind the headers, but for those that
-    /// [`Scan::yielded_over`] names.
+    /// It is called after the end, for each block of [`Scan::suspect_places`].
     pub fn proves_loss(&mut self, place: u64, block: &[u8]) -> bool {
         let end = self.stopped.expect("a scan ends before loss is proved");
         let is_proof = Front::parse(block).is_some_and(|front| {
@@ -247,6 +251,9 @@ impl Scan {
         };
         if !is_possible || taken > self.room() {
             return Err(StopReason::Impossible("its length"));
+        }
+        if self.at.position.plus(taken) > self.reserved {
+            return Err(StopReason::Impossible(BEYOND_RESERVE));
         }
         Ok(taken)
     }

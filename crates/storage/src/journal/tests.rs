@@ -161,12 +161,19 @@ fn found(size: RingSize, head: Head, generation: u64) -> Header {
         generation,
         incarnation: incarnation(6),
         head,
+        reserved: head.position.plus(size.bytes()),
     }
 }
 
 /// Returns a ring whose header blocks are both synced, and what they hold.
 fn opened(end: Head) -> (Ring, [Header; 2]) {
+    opened_reserving(end, small().bytes())
+}
+
+/// Returns the same of a ring whose headers reserve so much.
+fn opened_reserving(end: Head, bytes: u64) -> (Ring, [Header; 2]) {
     let mut ring = Ring::after(&found(small(), end, 0), 7, end).unwrap();
+    ring.reserve_at_most(bytes);
     let mut headers = Vec::new();
     while let Some(header) = ring.begin_header() {
         headers.push(header);
@@ -222,10 +229,32 @@ fn read_back(file: &[u8], header: &Header) -> ReadBack {
     }
 }
 
-/// Returns true if any block of the file proves that the end of a scan is damage.
+/// Returns true if a block of the file proves that the end of a scan is damage, of those at which
+/// a start looks.
 fn proves_loss(file: &[u8], scan: &mut Scan) -> bool {
-    let blocks = file.chunks(index_of(BLOCK)).zip(0..).skip(2);
-    blocks
-        .into_iter()
-        .any(|(block, number)| scan.proves_loss(number * BLOCK, block))
+    let suspects = suspects(file, scan);
+    prove_loss(file, scan, suspects)
+}
+
+/// Returns true if any block of the ring does, at which a start looks or not.
+fn any_proves_loss(file: &[u8], scan: &mut Scan) -> bool {
+    let places = (RING_START..small().file_bytes()).step_by(index_of(BLOCK));
+    prove_loss(file, scan, places.collect())
+}
+
+/// Returns the places of the blocks at which a start looks, as far as the file has them.
+fn suspects(file: &[u8], scan: &Scan) -> Vec<u64> {
+    let len = file.len() as u64;
+    let places = scan.suspect_places().into_iter();
+    let places =
+        places.flat_map(|range| (range.start..range.end.min(len)).step_by(index_of(BLOCK)));
+    places.collect()
+}
+
+fn prove_loss(file: &[u8], scan: &mut Scan, places: Vec<u64>) -> bool {
+    places.into_iter().any(|place| {
+        assert!(place >= RING_START && place.is_multiple_of(BLOCK));
+        let rest = file.get(index_of(place)..).unwrap_or_default();
+        scan.proves_loss(place, &rest[..rest.len().min(index_of(BLOCK))])
+    })
 }

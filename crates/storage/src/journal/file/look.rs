@@ -33,6 +33,8 @@ pub enum RingRow {
         generation: u64,
         /// Where reading begins by this header.
         head: Head,
+        /// Up to where commits may reach by this header.
+        reserved: Position,
     },
     /// A header that is not.
     NoHeader(HeaderError),
@@ -128,6 +130,7 @@ fn header_row(header: Header) -> RingRow {
         size,
         generation,
         head,
+        reserved,
         ..
     } = header;
     RingRow::Header {
@@ -135,6 +138,7 @@ fn header_row(header: Header) -> RingRow {
         size,
         generation,
         head,
+        reserved,
     }
 }
 

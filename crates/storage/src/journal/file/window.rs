@@ -11,7 +11,7 @@ use crate::journal::commit::Commit;
 use crate::journal::error::{JournalError, Result};
 use crate::journal::header::Header;
 use crate::journal::scan::{Scan, Step, StopReason, WantedRange};
-use crate::journal::{BLOCK, Head, RING_START};
+use crate::journal::{BLOCK, Head};
 use crate::num::index;
 
 /// Memory that is kept for the next read, in bytes.
@@ -34,30 +34,29 @@ pub(super) async fn read_commits<F: DiskFile>(
     Ok(scan)
 }
 
-/// Shows the blocks of the ring to a walk that ended, until one is a proof of a loss; those of the
-/// commits that it yielded are not read again.
+/// Shows blocks of the ring to a walk that ended, until one is a proof of a loss: those that may be
+/// one.
 pub(super) async fn look_for_loss<F: DiskFile>(
     file: &RingFile<F>,
     scan: &mut Scan,
     window: &mut Window,
 ) -> Result<()> {
-    let mut place = RING_START;
-    while place < window.end {
-        if let Some(end) = scan.yielded_over(place) {
-            place = end;
-            continue;
-        }
-        let bytes = index(BLOCK);
-        window.cover(file, WantedRange { place, bytes }).await?;
-        let blocks = window.bytes_at(place).chunks_exact(bytes);
-        if blocks.len() == 0 {
-            return Ok(()); // The file was cut off since it was opened.
-        }
-        for block in blocks {
-            if scan.proves_loss(place, block) {
-                return Ok(());
+    for places in scan.suspect_places() {
+        let mut place = places.start;
+        while place < places.end {
+            let bytes = index(BLOCK);
+            window.cover(file, WantedRange { place, bytes }).await?;
+            let blocks = window.bytes_at(place).chunks_exact(bytes);
+            if blocks.len() == 0 {
+                return Ok(()); // The file was cut off since it was opened.
             }
-            place = place.saturating_add(BLOCK);
+            let left = index(places.end.saturating_sub(place) / BLOCK);
+            for block in blocks.take(left) {
+                if scan.proves_loss(place, block) {
+                    return Ok(());
+                }
+                place = place.saturating_add(BLOCK);
+            }
         }
     }
     Ok(())

@@ -125,6 +125,52 @@ fn what_fits_nowhere_is_refused() {
 }
 
 #[test]
+fn no_commit_reaches_beyond_what_both_headers_reserve() {
+    let (mut ring, headers) = opened_reserving(Head::START, 8 * BLOCK);
+    let end_of = |blocks| Position(blocks * BLOCK);
+    assert!(headers.iter().all(|header| header.reserved == end_of(8)));
+    for _ in 0..8 {
+        block(&mut ring, &[log(1)]).unwrap();
+    }
+    let refused = |ring: &mut Ring| block(ring, &[log(1)]) == Err(Refusal::Unreserved);
+    assert!(refused(&mut ring) && ring.room_bytes() == 0);
+    assert_eq!(ring.room_bytes_when_reserved(), 4 * BLOCK, "the longest");
+    assert_eq!(
+        (ring.reserved_bytes(), ring.reservable_bytes()),
+        (0, 8 * BLOCK)
+    );
+    // Either of them alone has to bound all commits.
+    for _ in 0..2 {
+        let header = ring.begin_header().unwrap();
+        assert_eq!(header.reserved, end_of(16));
+        assert!(
+            refused(&mut ring),
+            "it is not synced, or it is the only one"
+        );
+        ring.header_synced();
+    }
+    for _ in 8..16 {
+        block(&mut ring, &[log(1)]).unwrap();
+    }
+    let full = Refusal::Full { lacking: BLOCK };
+    assert_eq!(block(&mut ring, &[log(1)]), Err(full));
+    assert_eq!(ring.begin_header(), None, "there is no room to be reserved");
+}
+
+#[test]
+fn what_was_reserved_stays_reserved() {
+    let (mut ring, _) = opened_reserving(Head::START, 16 * BLOCK);
+    ring.reserve_at_most(8 * BLOCK);
+    assert_eq!(ring.begin_header(), None);
+    block(&mut ring, &[log(1)]).unwrap();
+    ring.synced(START);
+    let landing = ring.begin_landing(log(1)).unwrap();
+    ring.end_landing(landing);
+    let header = ring.begin_header().unwrap();
+    assert_eq!(header.reserved, Position(16 * BLOCK));
+}
+
+#[test]
 fn the_number_in_flight_is_bounded() {
     let size = RingSize::new(1 << 20).unwrap();
     let mut ring = Ring::new(ring_id(), size, 3);

@@ -21,14 +21,15 @@ fn header(generation: u64) -> Header {
             position: Position(0x2000_3000),
             sequence: Sequence(1234),
         },
+        reserved: Position(0x2180_5000),
     }
 }
 
 #[test]
 fn a_header_is_the_one_on_the_page() {
     let mut expect = hex(
-        "464f52454241594a 00000001 6f1476af 0000000000000007 0123456789abcdef
-         0000000020003000 00000000000004d2 0000000020000000
+        "464f52454241594a 00000002 2b5360bd 0000000000000007 0123456789abcdef
+         0000000020003000 00000000000004d2 0000000021805000 0000000020000000
          00112233445566778899aabbccddeeff 00000001
          00000016 354c3667336e5368542d654d43744b2d2d5838367377",
     );
@@ -127,12 +128,12 @@ fn a_ring_is_refused_by_name() {
     assert_eq!(refused(&zeros, &[]), "it does not begin as a journal does");
 
     let mut later = newer.clone();
-    later[11] = 2;
+    later[11] = 3;
     let crc = wire::crc::crc32c_append(wire::crc::crc32c(&later[..12]), &later[16..]);
     later[12..16].copy_from_slice(&crc.to_be_bytes());
     assert_eq!(
         refused(&older, &later),
-        "its version is 2, of which only 1 is known"
+        "its version is 3, of which only 1 and 2 are known"
     );
     assert_eq!(
         refused(&zeros, &older),
@@ -147,6 +148,56 @@ fn a_ring_is_refused_by_name() {
     back.head.sequence = Sequence(1);
     let text = "its header is impossible: its head went back";
     assert_eq!(refused(&older, &header_block(&back)), text);
+}
+
+#[test]
+fn a_reserve_that_no_header_has_refuses_the_ring() {
+    let older = header_block(&header(6));
+    let (head, size) = (header(7).head.position, header(7).size.bytes());
+    let reserving = |reserved| {
+        let mut newer = header(7);
+        newer.reserved = reserved;
+        header_block(&newer)
+    };
+    let before_head = Position(head.0 - BLOCK);
+    for impossible in [
+        before_head,
+        head.plus(size + BLOCK),
+        header(7).reserved.plus(1),
+    ] {
+        let text = "its header is impossible: reserve";
+        assert_eq!(refused(&older, &reserving(impossible)), text);
+    }
+    let back = Position(header(6).reserved.0 - BLOCK);
+    let text = "its header is impossible: its reserve went back";
+    assert_eq!(refused(&older, &reserving(back)), text);
+    for possible in [header(6).reserved, head.plus(size)] {
+        assert!(choose([&older, &reserving(possible)]).is_ok());
+    }
+    // Another use begins anywhere behind the head of the one before.
+    let mut of_next_use = header(7);
+    of_next_use.incarnation = incarnation(5);
+    of_next_use.reserved = head;
+    assert!(choose([&older, &header_block(&of_next_use)]).is_ok());
+}
+
+#[test]
+fn a_header_of_version_1_reserves_the_whole_ring() {
+    let mut block = hex(
+        "464f52454241594a 00000001 6f1476af 0000000000000007 0123456789abcdef
+         0000000020003000 00000000000004d2 0000000020000000
+         00112233445566778899aabbccddeeff 00000001
+         00000016 354c3667336e5368542d654d43744b2d2d5838367377",
+    );
+    block.resize(4096, 0);
+    let mut whole = header(7);
+    whole.reserved = whole.head.position.plus(whole.size.bytes());
+    assert_eq!(Header::decode(&block), Ok(whole.clone()));
+    // The next use writes its first header beside one of version 1.
+    let mut next = header(8);
+    next.incarnation = incarnation(5);
+    let choice = choose([&header_block(&next), &block]).unwrap();
+    assert_eq!((choice.header, choice.other), (next, None));
 }
 
 #[test]
@@ -172,6 +223,7 @@ fn two_headers_are_neighbours() {
         let mut newer = header(7);
         newer.head.position = newer.head.position.plus(position);
         newer.head.sequence.0 += sequence;
+        newer.reserved = newer.reserved.plus(position);
         newer
     };
     let ring = 512 << 20;
@@ -293,18 +345,21 @@ proptest! {
         cluster_id in ".{1,100}",
         numbers in prop::array::uniform4(0_u64..1 << 61),
         size in 16_u64..1 << 24,
+        reserved in any::<u64>(),
         directory_id in any::<u128>(),
         shard in any::<u32>(),
     ) {
+        let position = Position(numbers[2] / BLOCK * BLOCK);
         let header = Header {
             id: RingId { cluster_id, directory_id: Uuid::from_u128(directory_id), shard },
             size: RingSize::new(size * BLOCK).unwrap(),
             generation: numbers[0],
             incarnation: incarnation(numbers[1]),
             head: Head {
-                position: Position(numbers[2] / BLOCK * BLOCK),
+                position,
                 sequence: Sequence(numbers[3]),
             },
+            reserved: position.plus(reserved % (size + 1) * BLOCK),
         };
         prop_assert_eq!(Header::decode(&header_block(&header)), Ok(header));
     }

@@ -13,6 +13,7 @@ use platform::sim::{Rng, SimDisk, SimFile};
 use platform::task;
 
 use super::ring_file::{PATH, open, wide_id};
+use super::world::some_reserve;
 use super::*;
 use crate::journal::committer::{Committer, CommitterOptions, Condition, HeldLanding, Lander};
 use crate::journal::error::JournalError;
@@ -95,7 +96,7 @@ pub(super) async fn start(
     known: &SharedLedger,
     rng: &mut Rng,
 ) -> Result<Committer<SimFile>, JournalError> {
-    let open = match open(disk).await {
+    let mut open = match open(disk).await {
         Ok(found) => {
             let head = found.header().head;
             let mut commits = Vec::new();
@@ -110,6 +111,7 @@ pub(super) async fn start(
         }
         Err(error) => return Err(error),
     };
+    open.ring.reserve_at_most(some_reserve(rng));
     let options = CommitterOptions {
         unlanded_bytes_max: 40_000,
     };

@@ -3,7 +3,7 @@
 
 use super::device::{Device, below};
 use super::logs::apply;
-use super::world::World;
+use super::world::{World, some_reserve};
 use super::*;
 use crate::journal::header::choose;
 
@@ -50,6 +50,7 @@ impl World {
             _ => Ring::after(&header, self.rng.next_u64(), end).unwrap(),
         };
         self.ring.planted = self.planted;
+        self.ring.reserve_at_most(some_reserve(&mut self.rng));
         (self.writes, self.header) = (Vec::new(), None);
         Ok(())
     }

@@ -16,10 +16,14 @@ fn blocks_of(blocks: u64) -> [WrittenPart; 1] {
 
 /// A ring that begins at this block of the first lap.
 fn file_at(block: u64) -> File {
-    File::new(Head {
+    File::new(head_at(block))
+}
+
+fn head_at(block: u64) -> Head {
+    Head {
         position: Position(block * BLOCK),
         sequence: Sequence(50),
-    })
+    }
 }
 
 #[test]
@@ -60,23 +64,121 @@ fn headers_that_are_too_old_lead_to_a_later_lap() {
 
 #[test]
 fn headers_that_are_too_old_are_found_where_no_commit_begins() {
-    let mut file = file_at(1);
-    let old = file.newest().clone();
-    for _ in 0..2 {
-        for _ in 0..5 {
-            file.commit(&blocks_of(3)).unwrap();
+    for reserve in 8..=16 {
+        let mut file = File::reserving(head_at(1), reserve * BLOCK);
+        let old = file.newest().clone();
+        for _ in 0..2 {
+            for _ in 0..5 {
+                file.commit(&blocks_of(3)).unwrap();
+            }
+            file.land_all();
+        }
+        // The old head leads into the middle of the first of these.
+        for _ in 0..6 {
+            file.commit(&blocks_of(2)).unwrap();
+        }
+        let mut found = read_back(&file.bytes, &old);
+        assert_eq!((found.commits.len(), found.stopped), (0, StopReason::End));
+        assert!(proves_loss(&file.bytes, &mut found.scan), "{reserve}");
+        assert_eq!(found.scan.stopped(), Some(StopReason::Lost));
+        assert_eq!(found.scan.end(), None, "such a ring is not used");
+    }
+}
+
+#[test]
+fn a_head_that_was_written_over_is_found_by_what_begins_before_it() {
+    for longest in 2..=4 {
+        let mut file = File::reserving(head_at(0), 8 * BLOCK);
+        file.commit(&blocks_of(3)).unwrap();
+        file.land_all();
+        // From here on the headers get lost.
+        let old = file.newest().clone();
+        assert_eq!(old.head.position, Position(3 * BLOCK));
+        for _ in 0..3 {
+            file.commit(&blocks_of(4)).unwrap();
         }
         file.land_all();
+        file.commit(&blocks_of(1)).unwrap();
+        file.land_all();
+        file.commit(&blocks_of(4 - longest.min(3))).unwrap();
+        let (_, place) = file.commit(&blocks_of(longest)).unwrap();
+        assert!(place < index_of(small().place(old.head.position)));
+        let mut found = read_back(&file.bytes, &old);
+        assert_eq!((found.commits.len(), found.stopped), (0, StopReason::End));
+        assert!(proves_loss(&file.bytes, &mut found.scan), "{longest}");
     }
-    // The old head leads into the middle of the first of these.
-    for _ in 0..6 {
-        file.commit(&blocks_of(2)).unwrap();
+}
+
+#[test]
+fn headers_that_are_older_than_commits_beyond_their_reserve_are_damage() {
+    let mut file = File::reserving(head_at(3), 8 * BLOCK);
+    let old = file.newest().clone();
+    let mut places = Vec::new();
+    while let Ok((_, place)) = file.commit(&blocks_of(2)) {
+        places.push(place);
     }
-    let mut found = read_back(&file.bytes, &old);
-    assert_eq!((found.commits.len(), found.stopped), (0, StopReason::End));
-    assert!(proves_loss(&file.bytes, &mut found.scan));
-    assert_eq!(found.scan.stopped(), Some(StopReason::Lost));
+    assert_ne!(&old, file.newest(), "a header was needed");
+    let whole = read_back(&file.bytes, file.newest());
+    assert_eq!(whole.stopped, StopReason::End);
+    let found = read_back(&file.bytes, &old);
+    let beyond = StopReason::Impossible("a commit beyond what the headers reserve");
+    assert_eq!((found.commits.len(), found.stopped), (4, beyond));
     assert_eq!(found.scan.end(), None, "such a ring is not used");
+    // The same where one before that is missing.
+    for place in &places[..4] {
+        let mut rotten = file.bytes.clone();
+        rotten[place + 5000] ^= 1;
+        let mut found = read_back(&rotten, &old);
+        assert_eq!(found.stopped, StopReason::Torn);
+        assert!(proves_loss(&rotten, &mut found.scan));
+    }
+}
+
+#[test]
+fn what_the_headers_reserve_has_every_proof_that_the_whole_ring_has() {
+    let mut rng = Rng::new(7);
+    let (mut proofs, mut looked_at, mut all) = (0, 0, 0);
+    for reserve in 8..=16 {
+        let mut file = File::reserving(head_at(5), reserve * BLOCK);
+        for _ in 0..40 {
+            if rng.chance(30) {
+                file.land_all();
+            }
+            let blocks = 1 + rng.below(3);
+            let _ = file.commit(&blocks_of(blocks));
+            let whole = read_back(&file.bytes, file.newest());
+            assert_eq!(whole.stopped, StopReason::End);
+            let ends = whole.commits.len();
+            for missing in 0..ends {
+                let rotten = without(&file, missing);
+                let mut found = read_back(&rotten, file.newest());
+                let mut same = found.scan.clone();
+                let is_seen = proves_loss(&rotten, &mut found.scan);
+                assert_eq!(is_seen, any_proves_loss(&rotten, &mut same));
+                // The last one has no witness, nor has a skip mark right before it.
+                assert!(is_seen || missing + 2 >= ends, "{missing} of {ends}");
+                proofs += u32::from(is_seen);
+                looked_at += suspects(&rotten, &found.scan).len();
+                all += index_of(small().bytes() / BLOCK);
+            }
+        }
+    }
+    assert!(proofs > 300, "{proofs}");
+    assert!(looked_at * 5 < all * 4, "{looked_at} of {all}");
+}
+
+/// Returns a file in which the commit or skip mark with this number, from the head on, has rotted.
+fn without(file: &File, number: usize) -> Vec<u8> {
+    let mut scan = Scan::new(file.newest());
+    for _ in 0..number {
+        let place = index_of(scan.wanted().unwrap().place);
+        let longest = index_of(small().commit_bytes_max());
+        let end = file.bytes.len().min(place + longest);
+        scan.take(&file.bytes[place..end]);
+    }
+    let mut rotten = file.bytes.clone();
+    rotten[index_of(scan.wanted().unwrap().place) + 100] ^= 1;
+    rotten
 }
 
 #[test]

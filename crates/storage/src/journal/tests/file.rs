@@ -25,6 +25,16 @@ impl File {
         }
     }
 
+    /// Starts with headers that reserve so much, or less where the ring is full.
+    pub(super) fn reserving(end: Head, bytes: u64) -> Self {
+        let (ring, headers) = opened_reserving(end, bytes);
+        Self {
+            bytes: vec![0; index_of(small().file_bytes())],
+            ring,
+            headers,
+        }
+    }
+
     pub(super) fn newest(&self) -> &Header {
         &self.headers[1]
     }
@@ -34,7 +44,12 @@ impl File {
         &mut self,
         written: &[WrittenPart],
     ) -> Result<(Sequence, usize, Vec<u8>), Refusal> {
-        let reserved = reserve(&mut self.ring, written)?;
+        let mut reserved = reserve(&mut self.ring, written);
+        if reserved == Err(Refusal::Unreserved) {
+            self.write_headers();
+            reserved = reserve(&mut self.ring, written);
+        }
+        let reserved = reserved?;
         if let Some((stamp, skipped)) = reserved.skip {
             self.put(
                 index_of(small().place(stamp.position)),
@@ -66,6 +81,10 @@ impl File {
             let landing = self.ring.begin_landing(log).expect("all is durable");
             self.ring.end_landing(landing);
         }
+        self.write_headers();
+    }
+
+    fn write_headers(&mut self) {
         while let Some(header) = self.ring.begin_header() {
             self.ring.header_synced();
             self.headers.rotate_left(1);

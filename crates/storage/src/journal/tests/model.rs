@@ -45,6 +45,7 @@ fn what_is_read_back_is_what_was_committed() {
         "power lost",
         "skip",
         "torn",
+        "unreserved",
     ];
     assert!(
         laps > 100 && seen.keys().copied().eq(enough),
@@ -82,6 +83,16 @@ fn room_that_is_released_before_the_sync_of_its_header_is_found() {
 #[test]
 fn room_that_one_header_block_still_needs_is_found() {
     finds(PlantedBug::ReleaseByOneBlock, "taken for damage");
+}
+
+#[test]
+fn room_that_is_given_before_the_sync_of_the_header_that_reserves_it_is_found() {
+    finds(PlantedBug::ReserveBeforeHeaderSync, "taken for damage");
+}
+
+#[test]
+fn room_that_one_header_block_does_not_reserve_is_found() {
+    finds(PlantedBug::ReserveByOneBlock, "taken for damage");
 }
 
 #[test]

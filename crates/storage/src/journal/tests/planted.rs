@@ -5,10 +5,14 @@
 pub(in crate::journal) enum PlantedBug {
     /// Parts count as landed before their segments are synced.
     ReleaseBeforeLandingSync,
-    /// Room is used again before the header that has passed it is synced.
+    /// Room is used again before the header that has passed it, and reserves it, is synced.
     ReleaseBeforeHeaderSync,
-    /// Room is used again when the newer header block has passed it.
+    /// Room is used again when the newer header block has passed it, and reserves it.
     ReleaseByOneBlock,
+    /// Commits reach as far as a header says that is not synced.
+    ReserveBeforeHeaderSync,
+    /// Commits reach as far as the newer header block says.
+    ReserveByOneBlock,
     /// Commits are written when one header block has the new incarnation.
     OpenByOneBlock,
     /// A start goes on with the incarnation that it found.

@@ -9,9 +9,9 @@ use platform::task;
 
 use super::commit_story::{SharedLedger, TestLander, rest};
 use super::committing::{begin, cut_of, one, settle, started};
-use super::ring_file::{new_disk, read, simulate};
+use super::ring_file::{create, new_disk, read, simulate};
 use super::*;
-use crate::journal::committer::{Committer, HeldLanding, Lander};
+use crate::journal::committer::{Committer, CommitterOptions, HeldLanding, Lander};
 
 /// Lands everything at once.
 struct AtOnce;
@@ -61,6 +61,33 @@ impl Lander for AllBut {
 
 fn all_of<H>(landings: &[HeldLanding<H>]) -> Vec<LogId> {
     landings.iter().map(|one| one.landing.log).collect()
+}
+
+#[test]
+fn commits_that_need_a_header_to_reserve_room_wait_for_that_alone() {
+    simulate(async {
+        let disk = new_disk(1).await;
+        disk.set_latency(Duration::from_millis(5), Duration::from_millis(5));
+        let mut open = create(&disk).await.unwrap();
+        open.ring.reserve_at_most(8 * BLOCK);
+        let options = CommitterOptions {
+            unlanded_bytes_max: 1 << 20,
+        };
+        let committer = Committer::new(open, options);
+        // A ring of sixteen blocks, all of it reserved at first. Nothing lands before it is full.
+        for lap in 0..3 {
+            let all: Vec<_> = (1..=16)
+                .map(|number| begin(&committer, one(number, lap, 3900)))
+                .collect();
+            for commit in all {
+                commit.await.unwrap().unwrap();
+                assert!(!committer.is_waited_for(), "it waits for no landing");
+            }
+            while committer.land(&AtOnce, 64).await > 0 {}
+        }
+        let mut last = begin(&committer, one(1, 9, 3900));
+        (&mut last).await.unwrap().unwrap();
+    });
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl World {
         let [_, newest] = headers;
         let mut ring = Ring::after(&newest, 100, start).unwrap();
         ring.planted = planted;
+        ring.reserve_at_most(some_reserve(&mut rng));
         Self {
             rng,
             device: Device::new(file),
@@ -123,6 +124,10 @@ impl World {
                 let parts: Vec<_> = written.iter().map(WrittenPart::part).collect();
                 let size = size_of(&parts);
                 assert!(size.is_none_or(|size| size > small().commit_bytes_max()));
+                return None;
+            }
+            Err(Refusal::Unreserved) => {
+                self.see("unreserved");
                 return None;
             }
             Err(_) => return None,
@@ -212,6 +217,11 @@ impl World {
             self.ring.header_synced();
         }
     }
+}
+
+/// Returns how much a header reserves: what a commit needs at least, the whole ring at most.
+pub(super) fn some_reserve(rng: &mut Rng) -> u64 {
+    (8 + rng.below(9)) * BLOCK
 }
 
 /// Returns where the next part of a log begins.

@@ -8,8 +8,8 @@
 //!
 //! Invariants: a change is made before it is counted, without a wait in between; a sleeper first
 //! asks to be woken and then compares, and a shard first counts and then looks who asks, so one of
-//! the two sees the other. A shard is told of a change only if one of its fetches asked.
-//! Not here: what a fetch found (`fetching/quiet.rs`), waits for a number of bytes (`purgatory.rs`).
+//! the two sees the other. A shard sends word of a change only to those that asked.
+//! Not here: what a fetch found (`fetching/quiet.rs`), waits for some bytes (`purgatory.rs`).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,22 +17,19 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use platform::Platform;
-use platform::sync::{Notify, mpsc};
+use platform::sync::Notify;
+use wire::types::TopicId;
 
-use crate::route::Target;
-use crate::shards::{ShardIndex, Task};
-
-/// Places of each shard's table. More cost memory, 16 bytes each; with fewer, a busy partition
-/// wakes readers of others.
+/// Counters of each shard's table, of 16 bytes each. With fewer, a busy partition wakes readers of
+/// others more often.
 const PLACES: usize = 2048;
 
 /// The table of one shard.
-pub(crate) struct Counts(Box<[Place]>);
+pub(crate) struct Counts(Box<[ChangeCounter]>);
 
 /// What partitions that share a place have in common.
 #[derive(Default)]
-struct Place {
+struct ChangeCounter {
     changes: AtomicU64,
     /// The shards that ask to be told of the next change, a bit each; those beyond 64 share.
     asking: AtomicU64,
@@ -40,12 +37,12 @@ struct Place {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self((0..PLACES).map(|_| Place::default()).collect())
+        Self((0..PLACES).map(|_| ChangeCounter::default()).collect())
     }
 }
 
 impl Counts {
-    fn at(&self, place: usize) -> &Place {
+    fn at(&self, place: usize) -> &ChangeCounter {
         let Some(place) = self.0.get(place) else {
             unreachable!("a remainder is less than the number of places");
         };
@@ -55,33 +52,33 @@ impl Counts {
 
 /// The count of a partition's changes at some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
-    shard: ShardIndex,
+pub(crate) struct SeenCount {
+    shard: usize,
     place: usize,
     changes: u64,
 }
 
 /// The tables of all shards, as seen from one of them, and who sleeps here.
-pub(crate) struct Changes<P: Platform> {
-    me: ShardIndex,
+pub(crate) struct Changes {
+    me: usize,
     counts: Vec<Arc<Counts>>,
-    // Bounded: a task for each bit that a waiting fetch has set, `queued.max.request.bytes`.
-    peers: Vec<mpsc::UnboundedSender<Task<P>>>,
+    /// Sends word of a change of a place to another shard, which calls [`Changes::wake`].
+    send: Box<dyn Fn(usize, usize)>,
     /// Who sleeps until a place changes.
     // Bounded: a few for each waiting fetch, `queued.max.request.bytes`.
-    asleep: RefCell<BTreeMap<(ShardIndex, usize, u64), Rc<Notify>>>,
+    asleep: RefCell<BTreeMap<(usize, usize, u64), Rc<Notify>>>,
     serial: Cell<u64>,
 }
 
 /// One that sleeps; dropping it removes it.
-struct Sleeper<'a, P: Platform> {
-    changes: &'a Changes<P>,
-    seen: &'a [Seen],
+struct Sleeper<'a> {
+    changes: &'a Changes,
+    seen: &'a [SeenCount],
     serial: u64,
     notify: Rc<Notify>,
 }
 
-impl<P: Platform> Drop for Sleeper<'_, P> {
+impl Drop for Sleeper<'_> {
     fn drop(&mut self) {
         let mut asleep = self.changes.asleep.borrow_mut();
         for seen in self.seen {
@@ -90,24 +87,24 @@ impl<P: Platform> Drop for Sleeper<'_, P> {
     }
 }
 
-impl<P: Platform> Changes<P> {
+impl Changes {
     pub(crate) fn new(
-        me: ShardIndex,
+        me: usize,
         counts: Vec<Arc<Counts>>,
-        peers: Vec<mpsc::UnboundedSender<Task<P>>>,
+        send: impl Fn(usize, usize) + 'static,
     ) -> Rc<Self> {
-        assert_eq!(counts.len(), peers.len(), "each shard has a table");
+        assert!(me < counts.len(), "each shard has a table");
         Rc::new(Self {
             me,
             counts,
-            peers,
+            send: Box::new(send),
             asleep: RefCell::default(),
             serial: Cell::default(),
         })
     }
 
     /// Returns the place of a partition in the table of its shard.
-    pub(crate) fn place_of((topic, partition): Target) -> usize {
+    pub(crate) fn place_of((topic, partition): (TopicId, i32)) -> usize {
         let (high, low) = topic.0.as_u64_pair();
         let spread = (high ^ low).wrapping_add(u64::from(partition.unsigned_abs()));
         // The upper bits of the product depend on all bits of the sum.
@@ -116,9 +113,9 @@ impl<P: Platform> Changes<P> {
     }
 
     /// Returns the present count of a partition's changes.
-    pub(crate) fn seen(&self, shard: ShardIndex, target: Target) -> Seen {
+    pub(crate) fn seen(&self, shard: usize, target: (TopicId, i32)) -> SeenCount {
         let place = Self::place_of(target);
-        Seen {
+        SeenCount {
             shard,
             place,
             changes: self.at(shard, place).changes.load(Ordering::SeqCst),
@@ -126,14 +123,14 @@ impl<P: Platform> Changes<P> {
     }
 
     /// Returns true if all counts are still the same.
-    pub(crate) fn are_same(&self, seen: &[Seen]) -> bool {
-        let changes = |seen: &Seen| &self.at(seen.shard, seen.place).changes;
+    pub(crate) fn are_same(&self, seen: &[SeenCount]) -> bool {
+        let changes = |seen: &SeenCount| &self.at(seen.shard, seen.place).changes;
         seen.iter()
             .all(|seen| changes(seen).load(Ordering::SeqCst) == seen.changes)
     }
 
     /// Completes when one of the counts is not the same.
-    pub(crate) async fn changed(&self, seen: &[Seen]) {
+    pub(crate) async fn changed(&self, seen: &[SeenCount]) {
         let sleeper = self.sleeper(seen);
         let me = bit(self.me);
         loop {
@@ -159,33 +156,27 @@ impl<P: Platform> Changes<P> {
             return;
         }
         let asking = at.asking.swap(0, Ordering::SeqCst);
-        for (shard, peer) in self.peers.iter().enumerate() {
+        for shard in 0..self.counts.len() {
             if asking & bit(shard) == 0 {
                 continue;
             }
             if shard == self.me {
-                self.wake(self.me, place);
-                continue;
+                self.wake(shard, place);
+            } else {
+                (self.send)(shard, place);
             }
-            let from = self.me;
-            let task: Task<P> = Box::new(move |broker| {
-                broker.shards.changes().wake(from, place);
-                Box::pin(std::future::ready(()))
-            });
-            // A shard that has stopped has no fetches.
-            let _ = peer.send(task);
         }
     }
 
     /// Wakes those that sleep here until a place of a shard changes.
-    fn wake(&self, shard: ShardIndex, place: usize) {
+    pub(crate) fn wake(&self, shard: usize, place: usize) {
         let asleep = self.asleep.borrow();
         for (_, notify) in asleep.range((shard, place, 0)..=(shard, place, u64::MAX)) {
             notify.notify_one();
         }
     }
 
-    fn sleeper<'a>(&'a self, seen: &'a [Seen]) -> Sleeper<'a, P> {
+    fn sleeper<'a>(&'a self, seen: &'a [SeenCount]) -> Sleeper<'a> {
         let serial = self.serial.get();
         self.serial.set(serial.wrapping_add(1));
         let notify = Rc::new(Notify::new());
@@ -201,7 +192,7 @@ impl<P: Platform> Changes<P> {
         }
     }
 
-    fn at(&self, shard: ShardIndex, place: usize) -> &Place {
+    fn at(&self, shard: usize, place: usize) -> &ChangeCounter {
         let Some(counts) = self.counts.get(shard) else {
             unreachable!("a shard of this process has a table");
         };
@@ -209,6 +200,6 @@ impl<P: Platform> Changes<P> {
     }
 }
 
-fn bit(shard: ShardIndex) -> u64 {
+fn bit(shard: usize) -> u64 {
     1 << (shard % 64)
 }

@@ -45,11 +45,12 @@ use crate::many::RequestPlace;
 use crate::partition::{Isolation, Partition};
 use crate::rests::{Rests, each};
 use crate::route::{Target, at_partitions_abandoned};
+use crate::session::Memo;
 
 use looking::{
     Estimate, LookTurn, Looks, any_urgent, bytes_of, estimate_at, look_at_unknown, look_here,
 };
-pub(crate) use quiet::LastQuiet;
+use quiet::LastQuiet;
 use waiting::{WaitEnd, wait};
 
 /// Memory of each partition of a waiting fetch, about: its parameters and its state, on both
@@ -94,15 +95,15 @@ pub(crate) type Item = (Result<Target, ErrorCode>, PartitionFetch);
 
 /// Fetches `items` in order, on the one shard that owns them all, or from here.
 ///
-/// `last` is what the last fetch of the connection found. A place for a request about many things is
-/// given up while the fetch waits, for data or for
-/// disks, if there is memory for the wait.
+/// `memo` is what the connection remembers. A place for a request about many things is given up
+/// while the fetch waits, for data or for disks, if there is memory for the wait.
 pub(crate) async fn fetch_all<P: Platform>(
     broker: &Rc<Broker<P>>,
     items: Vec<Item>,
     limits: FetchLimits,
-    (place, last): (&mut Option<RequestPlace>, &LastQuiet),
+    (place, memo): (&mut Option<RequestPlace>, &Memo),
 ) -> FetchedPartitions {
+    let last = LastQuiet(memo);
     if place.is_none()
         && let Some(found) = last.again(broker, &items, limits).await
     {

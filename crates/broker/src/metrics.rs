@@ -165,6 +165,7 @@ impl Metrics {
         let [failed, state_bytes, late] = of_transactions(registry);
         let (clock_step, clock_steps) = of_the_clock(registry);
         let (fetch_sessions, fetch_session_bytes, evictions) = of_fetch_sessions(registry);
+        let quiet_partitions = of_quiet_fetches(registry);
         let mut gauge = |name, help| new_gauge(registry, name, help);
         Self {
             fetch_session_evictions: evictions,
@@ -178,10 +179,7 @@ impl Metrics {
             failed_produce_requests,
             failed_fetch_requests,
             fetch_sessions,
-            quiet_partitions: gauge(
-                "forebay_fetch_remembered_partitions",
-                "Partitions of fetches that found nothing, which connections remember",
-            ),
+            quiet_partitions,
             leaders: gauge(
                 "kafka_server_replicamanager_leadercount",
                 "Partitions led by this node",
@@ -389,6 +387,11 @@ fn of_the_clock(registry: &mut Registry) -> (Gauge, Counter) {
 fn of_the_metadata_reserve(registry: &mut Registry) -> Gauge {
     let help = "Bytes that the metadata log can take when the disk is full";
     new_gauge(registry, "forebay_metadata_log_reserved_bytes", help)
+}
+
+fn of_quiet_fetches(registry: &mut Registry) -> Gauge {
+    let help = "Partitions of fetches that found nothing, which connections remember";
+    new_gauge(registry, "forebay_fetch_remembered_partitions", help)
 }
 
 fn new_by_topic(registry: &mut Registry, name: &str, help: &str) -> ByTopic {

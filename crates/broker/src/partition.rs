@@ -68,7 +68,7 @@ pub struct Partition<P: Platform> {
     /// Number of failed reads.
     failed_reads: Cell<u64>,
     /// Where its changes are counted.
-    changes: (Rc<Changes<P>>, usize),
+    changes: (Rc<Changes>, usize),
     pub(crate) metrics: TopicMetrics,
 }
 
@@ -103,10 +103,10 @@ impl<P: Platform> Partition<P> {
         log: Rc<Log<P>>,
         epoch: LeaderEpoch,
         config: Arc<TopicConfig>,
-        (metrics, changes): (&Metrics, &Rc<Changes<P>>),
+        (metrics, changes): (&Metrics, &Rc<Changes>),
     ) -> Rc<Self> {
         log.start_epoch(epoch);
-        let place = Changes::<P>::place_of((topic_id, name.partition));
+        let place = Changes::place_of((topic_id, name.partition));
         let partition = Rc::new(Self {
             topic_id,
             metrics: metrics.topic(&name.topic),

@@ -17,6 +17,7 @@
 //! follow from the principal.
 
 mod exchange;
+mod memo;
 mod options;
 mod tokens;
 mod users;
@@ -30,9 +31,9 @@ use wire::acl::Principal;
 use wire::sasl::{Mechanism, Refusal};
 
 use crate::access::Verdicts;
-use crate::fetching::LastQuiet;
 
 pub(crate) use exchange::{Exchange, ProvenUser, Turn};
+pub(crate) use memo::Memo;
 pub use options::{LoginOptions, MechanismOptions, SecurityProtocol};
 pub use tokens::{TokenFault, TokenOwner, TokenVerifier};
 pub(crate) use users::Users;
@@ -53,8 +54,8 @@ pub struct Session {
     again: Cell<Option<Instant>>,
     /// What ACLs have permitted to the client, once it was asked for.
     verdicts: RefCell<Option<Arc<Verdicts>>>,
-    /// What its last fetch found, if that was nothing.
-    pub(crate) last_quiet: LastQuiet,
+    /// What requests remember for later ones of the connection.
+    pub(crate) memo: Memo,
 }
 
 /// How far a login is.
@@ -109,7 +110,7 @@ impl Default for Session {
             mechanism: Cell::default(),
             again: Cell::default(),
             verdicts: RefCell::default(),
-            last_quiet: LastQuiet::default(),
+            memo: Memo::default(),
         }
     }
 }

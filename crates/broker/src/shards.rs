@@ -25,7 +25,7 @@ use crate::changes::{Changes, Counts};
 pub type ShardIndex = usize;
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
-pub(crate) type Task<P> = Box<dyn FnOnce(Rc<Broker<P>>) -> LocalFuture + Send>;
+type Task<P> = Box<dyn FnOnce(Rc<Broker<P>>) -> LocalFuture + Send>;
 
 /// The shards of this process, as seen from one of them.
 pub struct Shards<P: platform::Platform> {
@@ -34,7 +34,7 @@ pub struct Shards<P: platform::Platform> {
     peers: Vec<mpsc::UnboundedSender<Task<P>>>,
     local: OnceCell<Weak<Broker<P>>>,
     sent: Cell<u64>,
-    changes: Rc<Changes<P>>,
+    changes: Rc<Changes>,
 }
 
 /// The tasks that other shards have sent to this one.
@@ -76,13 +76,29 @@ impl<P: platform::Platform> Seat<P> {
         (
             Shards {
                 me,
-                changes: Changes::new(me, counts, peers.clone()),
+                changes: Changes::new(me, counts, word_of_changes(me, peers.clone())),
                 peers,
                 local: OnceCell::new(),
                 sent: Cell::new(0),
             },
             Inbox(inbox),
         )
+    }
+}
+
+/// Returns what sends word of a change of this shard's partitions to another.
+fn word_of_changes<P: platform::Platform>(
+    me: ShardIndex,
+    // Bounded: a task for each question of a waiting fetch, `queued.max.request.bytes`.
+    peers: Vec<mpsc::UnboundedSender<Task<P>>>,
+) -> impl Fn(ShardIndex, usize) {
+    move |to, place| {
+        let task: Task<P> = Box::new(move |broker| {
+            broker.shards.changes().wake(me, place);
+            Box::pin(std::future::ready(()))
+        });
+        // A shard that has stopped has no fetches.
+        let _ = peers[to].send(task);
     }
 }
 
@@ -114,7 +130,7 @@ impl<P: platform::Platform> Shards<P> {
     }
 
     /// Returns the counts of the changes of partitions.
-    pub(crate) fn changes(&self) -> &Rc<Changes<P>> {
+    pub(crate) fn changes(&self) -> &Rc<Changes> {
         &self.changes
     }
 

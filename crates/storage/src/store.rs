@@ -21,7 +21,7 @@ use wire::types::{Offset, TopicPartition};
 
 use crate::error::{Error, Result};
 use crate::log::Log;
-use crate::log::flush::idle::StirringLogs;
+use crate::log::flush::stirring::Stirring;
 use crate::log::views::{Limiting, Upkeeping};
 use crate::metrics::Metrics;
 use crate::options::StoreOptions;
@@ -91,7 +91,7 @@ pub(crate) struct StoreCore<P: Platform> {
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
     /// Logs that are not known to be at rest.
-    pub(crate) stirring: StirringLogs<P>,
+    pub(crate) stirring: Stirring<Log<P>>,
     /// Open files of segments at the last count.
     pub(crate) open_files: Cell<i64>,
     /// When a log last logged that it skips a folder that is not its own.
@@ -241,7 +241,7 @@ impl<P: Platform> Store<P> {
             loaded: RefCell::default(),
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
-            stirring: StirringLogs::default(),
+            stirring: Stirring::default(),
             open_files: Cell::new(0),
             told_of_taken: Cell::new(None),
             pools: tiers.clone().filter(|tiers| tiers.has_pools()),

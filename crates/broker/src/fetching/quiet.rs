@@ -10,8 +10,6 @@
 //! topics as others do. Memory: one answer a connection, of `PARTITIONS_MAX` partitions at most,
 //! and `ALL_PARTITIONS_MAX` in the process.
 
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 use platform::Platform;
@@ -22,9 +20,10 @@ use wire::types::ErrorCode;
 
 use super::{FetchLimits, FetchedPartition, FetchedPartitions, Item, WAITING_BYTES};
 use crate::Broker;
-use crate::changes::Seen;
+use crate::changes::SeenCount;
 use crate::metrics::Pair;
 use crate::partition::Isolation;
+use crate::session::Memo;
 
 /// The largest number of partitions of a fetch that is kept. A partition takes about 200 bytes.
 const PARTITIONS_MAX: usize = 32;
@@ -35,21 +34,12 @@ const ALL_PARTITIONS_MAX: i64 = 128 << 10;
 /// How long an answer is kept: then the partitions are looked at again, though none has changed.
 const KEPT_MAX: Duration = Duration::from_secs(10);
 
-/// The last fetch of a connection, if it found nothing.
-#[derive(Default)]
-pub(crate) struct LastQuiet(RefCell<Option<Rc<QuietFetch>>>);
-
-impl std::fmt::Debug for LastQuiet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("LastQuiet")
-    }
-}
-
+/// A fetch that found nothing.
 struct QuietFetch {
     items: Vec<Item>,
     isolation: Isolation,
     answers: Vec<FetchedPartition>,
-    seen: Vec<Seen>,
+    seen: Vec<SeenCount>,
     /// The counters of fetches of each partition's topic.
     counters: Vec<Pair>,
     since: Instant,
@@ -78,11 +68,14 @@ impl KeptPartitions {
 /// A fetch whose answer may be kept, before it looks at anything.
 pub(super) struct Attempt {
     items: Vec<Item>,
-    seen: Vec<Seen>,
+    seen: Vec<SeenCount>,
     since: Instant,
 }
 
-impl LastQuiet {
+/// The last fetch of a connection, if it found nothing.
+pub(super) struct LastQuiet<'a>(pub(super) &'a Memo);
+
+impl LastQuiet<'_> {
     /// Waits until the deadline, if the same fetch found nothing and nothing changes; returns what
     /// it finds again. Otherwise returns `None`, as soon as that is known.
     pub(super) async fn again<P: Platform>(
@@ -91,7 +84,7 @@ impl LastQuiet {
         items: &[Item],
         limits: FetchLimits,
     ) -> Option<FetchedPartitions> {
-        let last = self.0.borrow().clone()?;
+        let last = self.0.get::<QuietFetch>()?;
         let clock = broker.platform.clock();
         let is_same = last.isolation == limits.isolation && last.items == items;
         let is_old = clock.now().saturating_duration_since(last.since) > KEPT_MAX;
@@ -134,7 +127,7 @@ impl LastQuiet {
         fetched: &[Result<FetchedPartition, ErrorCode>],
     ) {
         let quiet = attempt.and_then(|attempt| attempt.ended(broker, isolation, fetched));
-        *self.0.borrow_mut() = quiet.map(Rc::new);
+        self.0.set(quiet);
     }
 }
 

@@ -124,9 +124,9 @@ async fn in_turns(mut encoding: Encoding) -> Result<Response, EncodeError> {
 
 /// Answers a fetch.
 ///
-/// The client's address is charged for the memory; `bytes_max` is the maximum that the client's quota leaves; a
-/// request about very many partitions takes a `place`; `may_send` is called once the size of the
-/// response is known.
+/// The client's address is charged for the memory; `bytes_max` is the maximum that the client's
+/// quota leaves; a request about very many partitions takes a `place`; `may_send` is called once
+/// the size of the response is known.
 async fn handle<P: Platform>(
     broker: &Rc<Broker<P>>,
     (access, owner): (&Access, Option<&Session>),
@@ -150,8 +150,8 @@ async fn handle<P: Platform>(
     broker.place_for(count, peer, place).await;
     let follower = from_follower.then(|| of_follower(access));
     let items = targets(broker, access, follower, &resolved.partitions).await;
-    let last = &context.session.last_quiet;
-    let fetched = Box::pin(fetch_all(broker, items, limits, (place, last))).await;
+    let memo = &context.session.memo;
+    let fetched = Box::pin(fetch_all(broker, items, limits, (place, memo))).await;
     let FetchedPartitions {
         partitions: mut fetched,
         aside,

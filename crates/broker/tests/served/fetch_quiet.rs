@@ -1,5 +1,6 @@
 //! Fetches of partitions in which nothing happens: they cost no message between shards, and what
-//! happens after all is told as soon and as exactly as to a client that asks for the first time.
+//! happens after all is answered as soon and as exactly as to a client that asks for the first
+//! time.
 
 use std::rc::Rc;
 
@@ -108,7 +109,7 @@ fn a_fetch_that_waits_for_more_bytes_than_come_is_answered_at_its_deadline_with_
 }
 
 #[test]
-fn a_topic_that_is_deleted_is_told_at_once() {
+fn the_deletion_of_a_topic_is_answered_at_once() {
     for shards in [1, 2] {
         on(shards, async |cluster| {
             cluster.create("t", PARTITIONS).await;
@@ -154,14 +155,14 @@ async fn delete_records(cluster: &Cluster, partition: i32, offset: i64) {
     assert_eq!(error(answer.topics[0].partitions[0].error_code), None);
 }
 
-/// What a client is told, without what only names the answer.
+/// The answers of the partitions.
 fn told(answer: &FetchResponse) -> Vec<String> {
     let told = partitions(answer).into_iter();
     told.map(|it| format!("{it:?}")).collect()
 }
 
 #[test]
-fn what_happens_is_told_as_to_a_client_that_asks_for_the_first_time() {
+fn what_happens_is_answered_as_to_a_client_that_asks_for_the_first_time() {
     for seed in 0..60 {
         let shards = 1 + usize::try_from(seed % 3).unwrap();
         on(shards, async |cluster| {

@@ -37,6 +37,7 @@ use crate::segment::{File, Segment};
 pub(crate) mod idle;
 pub(crate) mod journaled;
 pub(crate) mod names;
+pub(crate) mod stirring;
 
 /// How long a log without room waits before it tries again, if nothing is deleted meanwhile.
 const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -171,7 +172,7 @@ impl<P: Platform> Flushing<'_, P> {
             return;
         }
         let Some(log) = self.me() else { return };
-        self.store().shared.stirring.note(&log);
+        self.note_stirring();
         self.flush.running.set(true);
         task::spawn(async move { Flushing(&log).run_flushes().await });
     }

@@ -283,7 +283,7 @@ impl<P: Platform> Retaining<'_, P> {
             Flushing(self.0).request_flush();
         }
         self.producers.borrow_mut().advance_log_start(offset);
-        // Readers are told where it begins.
+        // Readers learn where it begins.
         self.tell();
     }
 }

@@ -1,16 +1,16 @@
 //! Closes the files of idle logs: a log that takes no appends holds no descriptor.
 //!
-//! Every second it looks at the logs that have stirred: those with a flush since they were last seen
-//! at rest. Every few seconds it looks at all, which finds the files that only reads have opened.
-//! A file that was not written to for a while is closed, the longest idle first where there are more
-//! than the bound; its next user opens it again. Invariants: a file with bytes that are not durable
-//! is never closed, and its log is not seen at rest; the file prepared for the next segment goes
-//! with it.
+//! Every second it looks at the logs that have stirred: that have begun a flush since they were
+//! last seen at rest. At times it looks at all, which finds the files that only reads have opened.
+//! A file that was not written to for a while is closed, the longest idle first where there are
+//! more than the bound; its next user opens it again. Invariants: a file with bytes that are not
+//! durable is never closed, and its log is not seen at rest; the file prepared for the next segment
+//! goes with it.
 //! It does not: touch sealed segments (`Store::note_loaded` bounds those), or mapped files, which
 //! are memory.
 
-use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::cell::Cell;
+use std::rc::Rc;
 
 use platform::Platform;
 use platform::disk::{Disk, Medium};
@@ -26,58 +26,6 @@ const IDLE_LOOKS: u32 = 30;
 
 /// That number while the machine is short of descriptors.
 const SHORTAGE_LOOKS: u32 = 3;
-
-/// Every so many looks it looks at all logs.
-const LOOKS_TO_ALL: u32 = 8;
-
-/// The logs of a shard that have stirred.
-pub(crate) struct StirringLogs<P: Platform> {
-    /// Each is there once. Bounded: the logs of the shard.
-    logs: RefCell<Vec<Weak<Log<P>>>>,
-    /// Looks until the next one at all logs.
-    until_all: Cell<u32>,
-}
-
-impl<P: Platform> Default for StirringLogs<P> {
-    fn default() -> Self {
-        Self {
-            logs: RefCell::default(),
-            until_all: Cell::new(0),
-        }
-    }
-}
-
-impl<P: Platform> StirringLogs<P> {
-    /// Notes a log that is flushed.
-    pub(super) fn note(&self, log: &Rc<Log<P>>) {
-        if !log.flush.idle.stirs.replace(true) {
-            self.logs.borrow_mut().push(Rc::downgrade(log));
-        }
-    }
-
-    /// Takes the logs to be looked at out of the list; those that are not at rest come back.
-    fn take(&self, store: &Store<P>) -> Vec<Rc<Log<P>>> {
-        let stirring = self.logs.take();
-        let until_all = self.until_all.get();
-        if until_all == 0 {
-            self.until_all.set(LOOKS_TO_ALL - 1);
-            return store.logs();
-        }
-        self.until_all.set(until_all - 1);
-        let stirring = stirring.iter().filter_map(Weak::upgrade);
-        stirring.filter(|log| !log.is_closed()).collect()
-    }
-
-    /// Takes back those that are not at rest.
-    fn keep(&self, looked_at: &[Rc<Log<P>>]) {
-        for log in looked_at {
-            log.flush.idle.stirs.set(false);
-            if !Flushing(log).is_at_rest() {
-                self.note(log);
-            }
-        }
-    }
-}
 
 /// How long a log has been idle, in looks.
 #[derive(Debug)]
@@ -120,6 +68,15 @@ impl<P: Platform> Flushing<'_, P> {
         (active.open_file().is_some() && !mapped).then_some(looks)
     }
 
+    /// Notes that the log must be looked at.
+    pub(super) fn note_stirring(self) {
+        if let Some(log) = self.me()
+            && !self.flush.idle.stirs.replace(true)
+        {
+            self.store().shared.stirring.add(&log);
+        }
+    }
+
     /// Returns true when only a flush or a read gives it something to close or to sync.
     fn is_at_rest(self) -> bool {
         let active = self.segments.active();
@@ -160,12 +117,19 @@ fn at_rest_but_prepared<P: Platform>(log: &Log<P>) -> bool {
 impl<P: Platform> Store<P> {
     /// Starts the flushes that are due, and closes the files of idle logs; runs once a second.
     pub(crate) fn look_at_stirring_logs(&self, now_ms: i64) {
-        let logs = self.shared.stirring.take(self);
+        let stirring = self.shared.stirring.take();
+        let mut logs = stirring.unwrap_or_else(|| self.logs());
+        logs.retain(|log| !log.is_closed());
         for log in &logs {
             Flushing(log).flush_if_due(now_ms);
         }
         self.close_idle_files(&logs);
-        self.shared.stirring.keep(&logs);
+        for log in &logs {
+            log.flush.idle.stirs.set(false);
+            if !Flushing(log).is_at_rest() {
+                Flushing(log).note_stirring();
+            }
+        }
     }
 
     fn close_idle_files(&self, logs: &[Rc<Log<P>>]) {

@@ -1,5 +1,5 @@
 //! What the last fetch of a connection found, where that was nothing: the next one, of the same
-//! partitions, waits without a look at them.
+//! partitions in whatever order, waits without a look at them.
 //!
 //! Consumers of quiet topics repeat one fetch twice a second. As long as none of its partitions has
 //! changed ([`crate::changes`]), each would get the same answer again; so it sleeps here until one
@@ -86,18 +86,18 @@ impl LastQuiet<'_> {
     ) -> Option<FetchedPartitions> {
         let last = self.0.get::<QuietFetch>()?;
         let clock = broker.platform.clock();
-        let is_same = last.isolation == limits.isolation && last.items == items;
+        let places = last.places_of(items, limits.isolation)?;
         let is_old = clock.now().saturating_duration_since(last.since) > KEPT_MAX;
         let changes = broker.shards.changes();
         // A fetch that asks for no bytes does not wait.
-        if !is_same || is_old || limits.bytes_min == 0 || !changes.are_same(&last.seen) {
+        if is_old || limits.bytes_min == 0 || !changes.are_same(&last.seen) {
             return None;
         }
         let waits = items.len().saturating_mul(WAITING_BYTES);
         let _waiting = broker.answers.wait(waits, limits.peer)?;
         let changed = changes.changed(&last.seen);
         let is_quiet = timeout_at(limits.deadline, changed).await.is_err();
-        (is_quiet && changes.are_same(&last.seen)).then(|| last.answer())
+        (is_quiet && changes.are_same(&last.seen)).then(|| last.answer(places))
     }
 
     /// Begins a fetch whose answer may be kept.
@@ -172,10 +172,34 @@ impl Attempt {
 }
 
 impl QuietFetch {
-    fn answer(&self) -> FetchedPartitions {
+    /// Returns the places of the partitions of a fetch in this one; `None` unless it is the same.
+    ///
+    /// Clients begin with another partition each time, so that none starves.
+    fn places_of(&self, items: &[Item], isolation: Isolation) -> Option<Vec<usize>> {
+        let count = self.items.len();
+        if isolation != self.isolation || items.len() != count {
+            return None;
+        }
+        let mut next = 0;
+        let place = |item: &Item| {
+            let mut places = (next..count).chain(0..next);
+            let place = places.find(|place| self.items.get(*place) == Some(item))?;
+            next = place.saturating_add(1);
+            Some(place)
+        };
+        items.iter().map(place).collect()
+    }
+
+    fn answer(&self, places: Vec<usize>) -> FetchedPartitions {
         self.counters.iter().for_each(|counter| counter.add(1));
+        let answer = |place: usize| {
+            let Some(answer) = self.answers.get(place) else {
+                unreachable!("a place is one of the partitions'");
+            };
+            Ok(answer.clone())
+        };
         FetchedPartitions {
-            partitions: self.answers.iter().cloned().map(Ok).collect(),
+            partitions: places.into_iter().map(answer).collect(),
             aside: None,
         }
     }

@@ -24,7 +24,13 @@ fn on(shards: usize, story: impl AsyncFnOnce(&Cluster)) {
 }
 
 fn of_all(from: [i64; 4]) -> FetchRequest {
-    let all: Vec<_> = (0..PARTITIONS).zip(from).collect();
+    beginning_at(0, from)
+}
+
+/// The same partitions in another order, as clients ask so that none starves.
+fn beginning_at(first: usize, from: [i64; 4]) -> FetchRequest {
+    let mut all: Vec<_> = (0..PARTITIONS).zip(from).collect();
+    all.rotate_left(first);
     fetch("t", &all)
 }
 
@@ -50,11 +56,15 @@ fn the_same_fetch_again_asks_no_shard_and_is_woken_by_each_of_its_partitions() {
             for partition in 0..PARTITIONS {
                 let place = usize::try_from(partition).unwrap();
                 ask(&of_all(from)).await;
-                for _ in 0..3 {
+                for first in 0..3 {
                     let (tasks, fetches) = (sent(cluster), counted(cluster));
                     let begun = cluster.platform.clock().now();
-                    let answer = ask(&of_all(from)).await;
+                    let answer = ask(&beginning_at(first, from)).await;
                     assert_eq!(begun.elapsed().as_millis(), 500);
+                    let order = partitions(&answer).into_iter();
+                    let order: Vec<_> = order.map(|it| it.partition_index).collect();
+                    let first = i32::try_from(first).unwrap();
+                    assert_eq!(order, [0, 1, 2, 3].map(|it| (it + first) % 4));
                     assert_eq!(sent(cluster), tasks, "{shards} shards");
                     assert_eq!(counted(cluster) - fetches, 4, "one for each partition");
                     assert!(
@@ -199,12 +209,15 @@ fn what_happens_is_answered_as_to_a_client_that_asks_for_the_first_time() {
                 }
                 waiting.await.unwrap();
                 cluster.pass_ms(200).await;
-                let request = request.with_max_wait_ms(30);
+                let request = beginning_at(below(4), from)
+                    .with_isolation_level(level)
+                    .with_max_wait_ms(30);
                 let again = cluster.asking_in(&connection, (0, 12), &request).await;
                 let anew = Rc::new(Session::default());
                 let first = cluster.asking_in(&anew, (0, 12), &request).await;
                 assert_eq!(told(&again), told(&first), "seed {seed}, step {step}");
-                for (from, found) in from.iter_mut().zip(partitions(&first)) {
+                for found in partitions(&first) {
+                    let from = &mut from[usize::try_from(found.partition_index).unwrap()];
                     if error(found.error_code) == Some(ErrorCode::OffsetOutOfRange) {
                         *from = cluster.offset("t", found.partition_index, -2).await;
                     } else if let Some((last, _)) = records_of(found).last() {

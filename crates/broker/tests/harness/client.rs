@@ -84,7 +84,7 @@ thread_local! {
 
 /// Forgets what the sessions with an earlier cluster know.
 pub(super) fn begin_sessions() {
-    OPEN.with(|open| open.take());
+    OPEN.take();
 }
 
 fn context() -> Context {

@@ -77,8 +77,8 @@ pub enum Effect {
     Errno(i32),
     /// It takes this additional time, and succeeds.
     Slow(Duration),
-    /// The power fails: the operation happens in parts, and it and all later ones fail
-    /// ([`is_power_off`]).
+    /// The power fails, or the process is killed: the operation happens in parts, and it and all
+    /// later ones fail ([`is_power_off`]). A sync makes nothing durable and drops nothing.
     PowerOff,
 }
 

@@ -79,10 +79,11 @@ impl SimFile {
             bytes: bytes.clone(),
         };
         self.disk.start(kind, &self.path, |state| {
+            let is_off = state.faults.off;
             state.with_rng(|tree, rng| {
                 let content = tree.content_mut(self.node);
                 match kind {
-                    OpKind::WriteDurably => content.apply_durably_failed(&change, rng),
+                    OpKind::WriteDurably if !is_off => content.apply_durably_failed(&change, rng),
                     _ => content.apply_torn(&change, rng),
                 }
             });
@@ -110,7 +111,11 @@ impl SimFile {
             Ok(())
         };
         let part = |state: &mut SimDiskState| {
-            state.with_rng(|tree, rng| tree.content_mut(self.node).sync_failed(rng));
+            // The power, or the process, ended here, and the system has dropped nothing: a crash
+            // decides what is there, and after a kill a later sync still has it to write.
+            if !state.faults.off {
+                state.with_rng(|tree, rng| tree.content_mut(self.node).sync_failed(rng));
+            }
         };
         let result = self.disk.act(OpKind::Sync, &self.path, whole, part).await;
         self.watch("sync", result)

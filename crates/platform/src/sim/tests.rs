@@ -116,6 +116,32 @@ fn a_killed_process_loses_no_completed_write() {
 }
 
 #[test]
+fn a_process_that_is_killed_at_a_sync_leaves_the_next_one_what_was_to_be_synced() {
+    for (kind, seed) in [OpKind::Sync, OpKind::WriteDurably]
+        .into_iter()
+        .flat_map(|kind| (0..20).map(move |seed| (kind, seed)))
+    {
+        simulate(async {
+            let (disk, path) = (SimDisk::new(seed), Path::new("/log/t-0/0.log"));
+            let file = dir_with_file(&disk).await;
+            file.write_at(0, vec![block(1)]).await.unwrap();
+            disk.inject(Fault::at_kind(0, kind, Effect::PowerOff));
+            let ended = match kind {
+                OpKind::Sync => file.sync().await,
+                _ => file.write_durably_at(0, vec![block(2)]).await,
+            };
+            ended.unwrap_err();
+            let next = disk.kill(seed);
+            let seen = next.contents(path).unwrap();
+            assert!(kind != OpKind::Sync || seen == [1; BLOCK_BYTES]);
+            let again = next.open(path, Open::Write).await.unwrap();
+            again.sync().await.unwrap();
+            assert_eq!(next.crash(seed).contents(path).unwrap(), seen);
+        });
+    }
+}
+
+#[test]
 fn after_a_failed_sync_the_file_is_latched_and_its_bytes_are_in_doubt() {
     let mut lost = 0;
     for seed in 0..20 {

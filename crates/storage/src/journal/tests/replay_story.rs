@@ -209,6 +209,7 @@ impl Story {
             landed: RefCell::new(landed.map(|(base, bytes)| (base, bytes.len())).collect()),
             last_part: Cell::new(None),
             last_cut: Cell::new(None),
+            is_named: Cell::new(false),
             planted: self.planted,
         }
     }
@@ -223,7 +224,7 @@ async fn write_log(log: &Rc<LiveLog>, mut rng: Rng, seen: &SeenCounts) -> StoryR
             log.make().await?;
             see(seen, "made");
         }
-        log.own().await?;
+        log.name_first().await?;
         match rng.below(100) {
             0..68 => append(log, &mut rng).await?,
             68..78 => roll(log),
@@ -286,8 +287,7 @@ async fn truncate(log: &LiveLog, rng: &mut Rng, seen: &SeenCounts) -> StoryResul
     content.retain(|other, _| *other <= base);
     content.get_mut(&base).unwrap().truncate(position);
     content.retain(|_, bytes| !bytes.is_empty());
-    let content = Some(content);
-    let number = log.push(content.clone());
+    let number = log.push(Some(content));
     let _writing = loop {
         let writing = log.writing.acquire().await?;
         if log.planted == Some(StoryBug::TruncateWithoutCut) {
@@ -306,7 +306,7 @@ async fn truncate(log: &LiveLog, rng: &mut Rng, seen: &SeenCounts) -> StoryResul
         log.committer.room_for_cut().await?;
     };
     log.known.borrow_mut()[log.at].active = base;
-    log.cut_files(&content).await?;
+    log.cut_files(base, position).await?;
     log.acknowledge(number);
     Ok(())
 }
@@ -342,6 +342,7 @@ async fn delete(log: &LiveLog, seen: &SeenCounts) -> StoryResult<()> {
     log.acknowledge(number);
     log.committer.forget(log.id());
     log.landed.borrow_mut().clear();
+    log.is_named.set(false);
     see(seen, "deleted");
     if let Some(part) = log.last_part.get()
         && log.planted != Some(StoryBug::MakeAgainAtOnce)
@@ -387,7 +388,7 @@ fn tell(seed: u64, planted: Option<StoryBug>, seen: &SeenCounts) -> Result<(), S
 #[test]
 fn what_a_start_puts_together_is_what_the_logs_were() {
     let seen = SeenCounts::default();
-    for seed in 0..60 {
+    for seed in 0..300 {
         tell(seed, None, &seen).unwrap_or_else(|error| panic!("{error}"));
     }
     let seen = seen.borrow();
@@ -453,6 +454,11 @@ fn a_landing_without_a_sync_is_found() {
 #[test]
 fn a_landing_under_a_name_that_is_not_durable_is_found() {
     finds(StoryBug::LandWithoutNames);
+}
+
+#[test]
+fn a_log_whose_first_segment_has_no_durable_name_is_found() {
+    finds(StoryBug::FirstWithoutName);
 }
 
 #[test]

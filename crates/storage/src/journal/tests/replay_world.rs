@@ -2,7 +2,9 @@
 //! the files that they have.
 //!
 //! A log has a history of contents. A start has to find one of those from the last acknowledged
-//! one on.
+//! one on. As with the logs of a store, a folder says whose it is, and has its first segment, under
+//! durable names, before the log has parts in a ring: a start takes a segment before the first one
+//! that it finds for deleted.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -38,6 +40,8 @@ pub(super) enum StoryBug {
     LandWithoutSync,
     /// A landing ends before the names of new segments are synced.
     LandWithoutNames,
+    /// A log has parts in the ring before the name of its first segment is durable.
+    FirstWithoutName,
     /// A truncation leaves nothing in the journal.
     TruncateWithoutCut,
     /// A log is appended to past the journal while its cut may be read back.
@@ -126,7 +130,7 @@ fn shown(content: &Content) -> String {
         return "gone".to_owned();
     };
     let lengths = content.iter().map(|(base, bytes)| {
-        let first = bytes.iter().take(3);
+        let first: Vec<_> = bytes.iter().take(3).collect();
         format!("{base}:{}:{first:?}", bytes.len())
     });
     lengths.collect::<Vec<_>>().join(" ")
@@ -186,6 +190,8 @@ pub(super) struct LiveLog {
     pub(super) landed: RefCell<BTreeMap<i64, usize>>,
     pub(super) last_part: Cell<Option<Sequence>>,
     pub(super) last_cut: Cell<Option<Sequence>>,
+    /// It may have parts.
+    pub(super) is_named: Cell<bool>,
     pub(super) planted: Option<StoryBug>,
 }
 
@@ -299,25 +305,24 @@ impl LiveLog {
         self.disk.sync_dir(&self.folder()).await
     }
 
-    /// Cuts the files back to a content, durably.
-    pub(super) async fn cut_files(&self, content: &Content) -> std::io::Result<()> {
-        let landed = self.landed.borrow().clone();
-        for (base, length) in landed.into_iter().rev() {
+    /// Cuts the files back to a position of a segment, which stays, durably.
+    pub(super) async fn cut_files(&self, segment: i64, position: usize) -> std::io::Result<()> {
+        let mut landed = self.landed.borrow().clone();
+        let behind = landed.split_off(&(segment + 1));
+        for base in behind.into_keys().rev() {
             let path = file_path(&self.folder(), Offset(base), Role::Log);
-            let left = content.as_ref().and_then(|content| content.get(&base));
-            match left {
-                None => {
-                    self.disk.remove_file(&path).await?;
-                    self.landed.borrow_mut().remove(&base);
-                }
-                Some(bytes) if bytes.len() < length => {
-                    let file = self.disk.open(&path, Open::Write).await?;
-                    file.set_len(bytes.len() as u64).await?;
-                    file.sync().await?;
-                    self.landed.borrow_mut().insert(base, bytes.len());
-                }
-                Some(_) => {}
-            }
+            self.disk.remove_file(&path).await?;
+            self.landed.borrow_mut().remove(&base);
+        }
+        if landed
+            .get(&segment)
+            .is_some_and(|length| position < *length)
+        {
+            let path = file_path(&self.folder(), Offset(segment), Role::Log);
+            let file = self.disk.open(&path, Open::Write).await?;
+            file.set_len(position as u64).await?;
+            file.sync().await?;
+            self.landed.borrow_mut().insert(segment, position);
         }
         self.disk.sync_dir(&self.folder()).await
     }
@@ -332,13 +337,27 @@ impl LiveLog {
         Ok(())
     }
 
-    /// Writes whose the folder is, unless it says so.
-    pub(super) async fn own(&self) -> StoryResult<()> {
-        let owner = self.folder().join(partition_metadata::FILE);
+    /// Has the folder say whose it is, and where the log begins, as opening a log does.
+    ///
+    /// What is there may be what a killed process has left, and not be durable.
+    pub(super) async fn name_first(&self) -> StoryResult<()> {
+        if self.is_named.get() {
+            return Ok(());
+        }
+        let folder = self.folder();
+        self.disk.create_dir(&folder).await?;
+        let owner = folder.join(partition_metadata::FILE);
         if self.disk.contents(&owner).is_err() {
             let bytes = partition_metadata::encode(self.id().topic_id);
             self.disk.replace_file(&owner, &bytes).await?;
         }
+        let first = file_path(&folder, Offset(0), Role::Log);
+        let is_late = self.planted == Some(StoryBug::FirstWithoutName);
+        if !is_late && self.disk.contents(&first).is_err() {
+            self.disk.open(&first, Open::Create).await?;
+        }
+        self.disk.sync_dir(&folder).await?;
+        self.is_named.set(true);
         Ok(())
     }
 }

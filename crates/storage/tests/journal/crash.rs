@@ -11,7 +11,7 @@ use std::time::Duration;
 use platform::sim::{Effect, Fault, Rng};
 use storage::{Error, FailureKind};
 
-use crate::life::{live, live_until};
+use crate::life::{live, live_until, watched};
 use crate::scene::*;
 use crate::world::*;
 
@@ -171,6 +171,45 @@ fn a_second_loss_of_power_while_the_rings_are_replayed_does_no_harm() {
             power_goes_twice(k, j);
         }
     });
+}
+
+/// A process that is killed in its first start leaves names that are seen and not durable. The next
+/// one appends over a roll, and the power goes while logs land: the first segment says where a log
+/// begins, so its name has to be durable before another one is.
+async fn killed_at_first(k: u64, j: u64) {
+    let (mut shard, known) = fresh();
+    let disk = shard.disk().clone();
+    let is_over = || disk.operations() >= k;
+    let book = known.borrow().clone();
+    drop(watched(&disk, shard.start(&book), is_over).await);
+    let mut next = shard.successor(shard.disk().kill(k));
+    next.start(&book).await.unwrap();
+    let mut book = book;
+    for (log, ledger) in next.logs.iter().zip(&mut book.logs) {
+        produce(log, 1, 300).await;
+        log.roll().await.unwrap();
+        produce(log, 1, 300).await;
+        (ledger.acknowledged, ledger.appended) = (2, 2);
+    }
+    next.disk().inject(Fault::at(j, Effect::PowerOff));
+    next.sleep(500).await;
+    let last = next.successor(next.disk().crash(k * 100 + j));
+    check(last, &book).await;
+}
+
+#[test]
+fn what_a_kill_at_the_first_start_left_does_not_lose_what_is_appended_later() {
+    let operations = simulate(async {
+        let (mut shard, known) = fresh();
+        let book = known.borrow().clone();
+        shard.start(&book).await.unwrap();
+        shard.disk().operations()
+    });
+    for k in 0..operations {
+        for j in (k % 7..28).step_by(7) {
+            simulate(killed_at_first(k, j));
+        }
+    }
 }
 
 #[test]

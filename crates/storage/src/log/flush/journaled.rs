@@ -42,6 +42,8 @@ pub(crate) struct LogJournal<P: Platform> {
     handed_in: Cell<(Offset, u64)>,
     /// Its segments had no room for what is to land.
     is_landing_full: Cell<bool>,
+    /// Names that were there when it was opened may not be durable.
+    are_names_unsure: Cell<bool>,
 }
 
 /// What a flush hands in.
@@ -94,6 +96,7 @@ impl<P: Platform> LogJournal<P> {
             saving_epochs: Semaphore::new(1),
             handed_in: Cell::new((active.base, active.size())),
             is_landing_full: Cell::new(false),
+            are_names_unsure: Cell::new(true),
         })
     }
 
@@ -444,6 +447,11 @@ impl<P: Platform> Journaling<'_, P> {
             Limiting(self.0).save_limits().await?;
         }
         Flushing(self.0).save_epochs().await?;
+        // A replay makes the files of later segments anew, but not that of the first.
+        if journal.are_names_unsure.get() {
+            Flushing(self.0).sync_names().await?;
+            journal.are_names_unsure.set(false);
+        }
         let Some(fresh) = self.fresh_bytes(journal) else {
             return Ok(false);
         };

@@ -28,6 +28,13 @@ mod saved;
 
 pub(crate) use saved::CheckpointFiles;
 
+/// The files with an entry for each log.
+const FILES_OF_ALL_LOGS: [&str; 3] = [
+    offsets::LOG_STARTS,
+    offsets::HIGH_WATERMARKS,
+    offsets::RECOVERY_POINTS,
+];
+
 /// The state of a directory's checkpoint files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum CheckpointState {
@@ -73,6 +80,38 @@ impl<P: Platform> Broker<P> {
     /// Writes the checkpoint files of all log directories; false if one could not be written.
     pub async fn checkpoint(&self) -> bool {
         self.checkpoint_all().await.is_empty()
+    }
+
+    /// Does so, unless no log has done anything since the last time: to see that its entries are
+    /// the same takes a look at each log. Runs on the shard that writes the files.
+    pub(crate) async fn checkpoint_what_is_new(self: Rc<Self>) {
+        let touches = |broker: Rc<Self>| std::future::ready(broker.store.touches());
+        let touches = self.shards.call_all(touches).await;
+        if self.checkpoint_files.may_rest(&touches) && self.are_as_written().await {
+            return;
+        }
+        let unwritten = Rc::clone(&self).write_checkpoints().await;
+        let all = unwritten.is_empty().then_some(touches);
+        self.checkpoint_files.note_rest(all);
+    }
+
+    /// Returns true if the files of all directories still read as they were written.
+    async fn are_as_written(self: &Rc<Self>) -> bool {
+        for dir in &self.log_dirs.dirs {
+            let (me, path) = (Rc::clone(self), dir.path.clone());
+            let read = async move {
+                let mut all = true;
+                for name in FILES_OF_ALL_LOGS {
+                    let (files, disk) = (&me.checkpoint_files, me.platform.disk());
+                    all &= files.is_as_written(disk, &path.join(name)).await;
+                }
+                all
+            };
+            if self.while_it_answers(&dir.path, read).await != Some(true) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Writes the checkpoint files of all log directories; returns the directories with a file that

@@ -5,6 +5,7 @@
 //! logged, and the next round tries again.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use platform::Platform;
 use platform::task;
@@ -15,6 +16,9 @@ use crate::hanging::AbandonedUpkeep;
 use crate::names::CONTROLLER_SHARD;
 use crate::partition::Partition;
 use crate::wall_clock;
+
+/// How often the transactions that are open for too long are counted: they are so for minutes.
+const LATE_COUNT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Starts the loops of this shard.
 pub fn start<P: Platform>(broker: &Rc<Broker<P>>) {
@@ -68,7 +72,7 @@ async fn checkpoint<P: Platform>(broker: Rc<Broker<P>>) {
             .clock()
             .sleep(broker.options.checkpoint_interval)
             .await;
-        broker.checkpoint().await;
+        Rc::clone(&broker).checkpoint_what_is_new().await;
     }
 }
 
@@ -85,10 +89,15 @@ async fn checkpoint_what_is_saved<P: Platform>(broker: Rc<Broker<P>>) {
 
 async fn abort_overdue<P: Platform>(broker: Rc<Broker<P>>) {
     let clock = broker.platform.clock();
+    let mut counted = clock.now();
     loop {
         clock.sleep(broker.options.transaction.abort_check).await;
         broker.transactions.abort_overdue().await;
-        broker.count_late_transactions();
+        // It looks at all partitions.
+        if counted.elapsed() >= LATE_COUNT_INTERVAL {
+            counted = clock.now();
+            broker.count_late_transactions();
+        }
     }
 }
 

@@ -206,6 +206,7 @@ impl<P: Platform> Log<P> {
             "the high watermark is in the log"
         );
         if self.offsets.advance_high_watermark(offset) {
+            self.store.touch();
             self.producers.borrow_mut().advance_high_watermark(offset);
         }
     }

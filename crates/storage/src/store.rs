@@ -90,6 +90,8 @@ pub(crate) struct StoreCore<P: Platform> {
     pub(crate) checking: Semaphore,
     /// Logs that are being flushed.
     pub(crate) flushing: Cell<usize>,
+    /// Counts what may change what the checkpoint files say of a log.
+    touches: Cell<u64>,
     /// Logs that are not known to be at rest.
     pub(crate) stirring: Stirring<Log<P>>,
     /// Open files of segments at the last count.
@@ -241,6 +243,7 @@ impl<P: Platform> Store<P> {
             loaded: RefCell::default(),
             checking: Semaphore::new(1),
             flushing: Cell::new(0),
+            touches: Cell::default(),
             stirring: Stirring::default(),
             open_files: Cell::new(0),
             told_of_taken: Cell::new(None),
@@ -308,6 +311,18 @@ impl<P: Platform> Store<P> {
             .collect()
     }
 
+    /// Returns a count that is the same as long as no log has done what may change its entries in
+    /// the checkpoint files.
+    pub fn touches(&self) -> u64 {
+        self.shared.touches.get()
+    }
+
+    /// Counts what may change the entries of a log.
+    pub(crate) fn touch(&self) {
+        let touches = self.shared.touches.get();
+        self.shared.touches.set(touches.wrapping_add(1));
+    }
+
     /// Waits until the logs have saved enough bytes to write the checkpoint files early.
     ///
     /// Without that, a start after a crash would read those bytes again.
@@ -361,6 +376,7 @@ impl<P: Platform> Store<P> {
 
     /// Removes a deleted log, which has no entries any more.
     pub(crate) fn forget(&self, deleted: &Log<P>) {
+        self.touch();
         let is_it = |log: &Weak<Log<P>>| std::ptr::eq(log.as_ptr(), deleted);
         self.shared.logs.borrow_mut().retain(|log| !is_it(log));
     }

@@ -19,6 +19,9 @@ use storage::LogPoints;
 
 use crate::seldom::SeldomLine;
 
+/// The largest number of turns that are left out in a row.
+const TURNS_LEFT_OUT_MAX: u32 = 12;
+
 /// What this process knows of the checkpoint files of all log directories.
 #[derive(Default, Debug)]
 pub(crate) struct CheckpointFiles {
@@ -28,6 +31,10 @@ pub(crate) struct CheckpointFiles {
     /// The offsets that all files of a directory were written from.
     // Unbounded: the logs there are, once for each.
     points: RefCell<BTreeMap<PathBuf, Arc<[LogPoints]>>>,
+    /// The counts of all shards' stores before the last turn in which all files were written, and
+    /// how many turns were left out since.
+    // Bounded: the shards.
+    rested: RefCell<Option<(Vec<u64>, u32)>>,
     /// The files of reserved space that were allocated in full.
     // Unbounded: the log directories of the settings.
     reserved: RefCell<BTreeSet<PathBuf>>,
@@ -48,6 +55,21 @@ impl CheckpointFiles {
         }
         let there = disk.read_file(path).await;
         there.is_ok_and(|there| there == bytes)
+    }
+
+    /// Returns true if a turn may be left out: no store has counted anything since the last one.
+    pub(super) fn may_rest(&self, touches: &[u64]) -> bool {
+        let mut rested = self.rested.borrow_mut();
+        let Some((before, turns)) = rested.as_mut() else {
+            return false;
+        };
+        *turns = turns.saturating_add(1);
+        *before == touches && *turns < TURNS_LEFT_OUT_MAX
+    }
+
+    /// Notes the counts before a turn, if all files were written in it.
+    pub(super) fn note_rest(&self, touches: Option<Vec<u64>>) {
+        *self.rested.borrow_mut() = touches.map(|touches| (touches, 0));
     }
 
     /// Returns true if the file still reads as what was written durably.

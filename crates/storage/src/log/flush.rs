@@ -115,6 +115,7 @@ impl<P: Platform> Log<P> {
 
     /// Wakes all waiters and observers.
     pub(crate) fn tell(&self) {
+        self.store().touch();
         self.progress.notify_waiters();
         // Observers may come and go during the calls.
         let observers: Vec<_> = self
@@ -173,6 +174,7 @@ impl<P: Platform> Flushing<'_, P> {
         }
         let Some(log) = self.me() else { return };
         self.note_stirring();
+        self.store().touch();
         self.flush.running.set(true);
         task::spawn(async move { Flushing(&log).run_flushes().await });
     }

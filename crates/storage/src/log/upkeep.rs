@@ -409,6 +409,7 @@ impl<P: Platform> Upkeeping<'_, P> {
         let segment = Rc::clone(segment);
         let size = segment.size();
         self.segment_changed(&SegmentEvent::Sealed { segment });
+        self.store().touch();
         self.offsets.advance_recovery_point(next);
         self.store.shared.unnoted.add(size);
         self.check_invariants();
@@ -468,6 +469,7 @@ impl<P: Platform> Upkeeping<'_, P> {
         assert!(unsaved_bytes <= unsaved_by_now, "one save at a time");
         let unsaved_by_now = unsaved_by_now - unsaved_bytes;
         self.upkeep.unsaved_bytes.set(unsaved_by_now);
+        self.store().touch();
         self.offsets.advance_recovery_point(saved.upto);
         self.upkeep.note_saved(saved.upto);
         self.store.shared.unnoted.add(unsaved_bytes);

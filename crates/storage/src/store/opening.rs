@@ -87,6 +87,7 @@ impl<P: Platform> Store<P> {
             logs.retain(|log| log.strong_count() > 0);
         }
         logs.push(Rc::downgrade(&log));
+        self.touch();
         self.shared.metrics.logs.inc();
         Ok(log)
     }

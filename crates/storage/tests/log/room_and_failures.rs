@@ -326,9 +326,9 @@ fn a_file_that_only_a_read_has_opened_is_closed_again() {
         assert_eq!(world.store.open_files(), 0);
         for _ in 0..3 {
             assert_holds(&log, 0, 10).await;
-            pass(10).await;
+            pass(61).await;
             assert_eq!(world.store.open_files(), 1, "the read's");
-            pass(50).await;
+            pass(60).await;
             assert_eq!(world.store.open_files(), 0);
         }
     });

@@ -447,7 +447,7 @@ impl<P: Platform> Journaling<'_, P> {
             Limiting(self.0).save_limits().await?;
         }
         Flushing(self.0).save_epochs().await?;
-        // A replay makes the files of later segments anew, but not that of the first.
+        // A replay makes the files of later segments, but not that of the first.
         if journal.are_names_unsure.get() {
             Flushing(self.0).sync_names().await?;
             journal.are_names_unsure.set(false);

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 
 /// One look in this number is at all logs.
-const LOOKS_TO_ALL: u32 = 8;
+const LOOKS_TO_ALL: u32 = 60;
 
 /// Those that have stirred.
 pub(crate) struct Stirring<T> {

@@ -1,6 +1,7 @@
 """What a broker does while nothing is asked of it, and what groups cost that only poll.
 
-    PYTHON tests/figures/idle.py BROKER [BROKER..]      binaries; with several, in turn, so that both meet the same machine
+    PYTHON tests/figures/idle.py BROKER [BROKER..]      binaries; with several, in turn
+    --together            all at once instead, so that all meet the same machine at every moment; only processor time and switches
     --partitions 2181     of the idle broker, and of the one with groups
     --minutes 10          how long each is watched
     --groups 50           groups of one member that poll two topics; 0: none, only the idle broker
@@ -14,6 +15,7 @@ process. It takes the Python of the tests (tests/requirements.txt).
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -135,6 +137,37 @@ def settle(broker, made):
     print(f"{broker.binary}: files change all the time", flush=True)
 
 
+def together(options):
+    """One line about each of several brokers that are polled at once."""
+    with contextlib.ExitStack() as stack:
+        watched = []
+        for binary in options.brokers:
+            home = stack.enter_context(tempfile.TemporaryDirectory(prefix="forebay-idle-", dir=options.home))
+            broker = Watched(binary, home, options.partitions)
+            stack.callback(broker.process.kill)
+            watched.append((broker, members(broker.address, options.groups)))
+
+        def poll_all(seconds):
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                for _, made in watched:
+                    poll(made)
+
+        # Topics that were just made are still being noted.
+        poll_all(60)
+        fetches = [broker.fetches() for broker, _ in watched]
+        before = [(broker.cpu(), broker.switches(), time.monotonic()) for broker, _ in watched]
+        poll_all(60 * options.minutes)
+        after = [(broker.cpu(), broker.switches(), time.monotonic()) for broker, _ in watched]
+        for (broker, made), (cpu, switches, begin), (cpu_after, switches_after, end), fetched in zip(watched, before, after, fetches):
+            fetched = broker.fetches() - fetched
+            print(f"{broker.binary} {options.groups} groups beside others: {end - begin:.0f} s, "
+                  f"{100 * (cpu_after - cpu) / (end - begin):.2f} % of a processor, "
+                  f"{(switches_after - switches) / fetched:.2f} switches for each of {fetched} fetches", flush=True)
+            for consumer in made:
+                consumer.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("brokers", nargs="+")
@@ -142,8 +175,12 @@ def main():
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--groups", type=int, default=50)
     parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("--home", help="where the directories are made (default: the system's for temporary files)")
     options = parser.parse_args()
+    if options.together:
+        together(options)
+        return
     for _ in range(options.rounds):
         for binary in options.brokers:
             with tempfile.TemporaryDirectory(prefix="forebay-idle-", dir=options.home) as home:
